@@ -1,0 +1,158 @@
+"""The one reader of the environment. Every setting is `FRAMEGATE_<NAME>`; docs/settings.md lists them all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+MIB = 1024 * 1024
+
+
+class Settings(BaseSettings):
+    """Frozen; unknown `FRAMEGATE_*` names are refused by `load_settings`."""
+
+    model_config = SettingsConfigDict(env_prefix="FRAMEGATE_", frozen=True, extra="forbid")
+
+    # Service
+    host: str = Field("127.0.0.1", description="Address the gateway listens on.")
+    port: int = Field(8000, ge=0, le=65535, description="Port; 0 picks a free one.")
+    data_dir: Path = Field(
+        Path(".framegate"), description="Videos, derived data, catalogue, models."
+    )
+    profile: Literal["demo"] = Field("demo", description="The fixed stack: encoder, tokens, LLM.")
+    operator_key: SecretStr | None = Field(
+        None, description="Bearer key of operators' calls; unset, they work from loopback only."
+    )
+    tenant: str = Field(
+        "default", description="Owner of what is uploaded; part of the targeting key."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="Log level."
+    )
+    log_format: Literal["json", "text"] = Field("json", description="Log lines as JSON or as text.")
+    shutdown_grace_s: float = Field(
+        10.0, gt=0, description="Seconds that running answers get to finish at shutdown."
+    )
+
+    # Intake
+    max_upload_bytes: int = Field(
+        512 * MIB, gt=0, description="Largest upload, enforced while receiving."
+    )
+    upload_idle_timeout_s: float = Field(
+        30.0, gt=0, description="An upload that sends nothing for so long is dropped."
+    )
+    max_concurrent_uploads: int = Field(8, gt=0, description="Further uploads get 429.")
+    min_free_disk_bytes: int = Field(
+        512 * MIB, ge=0, description="Uploads are refused (507) below this much free disk."
+    )
+    max_store_bytes: int = Field(
+        50 * 1024 * MIB,
+        gt=0,
+        description="Total size of derived data; least recently asked videos are evicted above it.",
+    )
+
+    # Decode
+    max_frame_pixels: int = Field(
+        4096 * 4096 // 2, gt=0, description="Largest frame (coded width x height)."
+    )
+    max_total_pixels: int = Field(
+        2_000_000_000_000,
+        gt=0,
+        description="Decoded pixels in one video: 10 h of 720p at 60 fps.",
+    )
+    decode_timeout_s: float = Field(
+        3600.0, gt=0, description="Wall time of one decode worker before it is killed."
+    )
+    decode_memory_bytes: int = Field(
+        1536 * MIB, gt=0, description="Address space of one decode worker."
+    )
+    decode_threads: int = Field(2, gt=0, description="Threads of one decode worker.")
+    max_decode_workers: int = Field(1, gt=0, description="Videos decoded at the same time.")
+    max_index_queue: int = Field(
+        256, gt=0, description="Videos waiting to be indexed; further uploads get 429."
+    )
+    picture_side_px: int = Field(
+        512, ge=64, description="Longest side of a stored candidate picture."
+    )
+    picture_quality: int = Field(85, ge=30, le=100, description="JPEG quality of stored pictures.")
+    candidate_fps_max: float = Field(8.0, gt=0, description="The sampling grid starts here ...")
+    candidate_fps_min: float = Field(1.0, gt=0, description="... and is halved down to this ...")
+    candidate_target: int = Field(
+        128, gt=0, description="... each time there are more candidates than this."
+    )
+
+    # Encoder process
+    encoder_threads: int = Field(2, gt=0, description="Torch threads of the encoder process.")
+    encoder_batch: int = Field(4, gt=0, description="Pictures in one forward pass.")
+    query_cache_entries: int = Field(10_000, gt=0, description="Query vectors kept in memory.")
+    feature_cache_bytes: int = Field(
+        256 * MIB, gt=0, description="Embeddings kept in memory as float32."
+    )
+
+    # Samplers and flags
+    flags_file: Path | None = Field(
+        None, description="flagd-format file; default <data_dir>/flags.json, created when missing."
+    )
+    kill_switch_file: Path | None = Field(
+        None, description="State of the kill switch; default <data_dir>/kill-switch.json."
+    )
+    extra_samplers: str = Field("", description="Outside samplers, comma separated `module:Class`.")
+    user_hash_salt: SecretStr = Field(
+        SecretStr("framegate"), description="Salt of hashed user ids in logs."
+    )
+    selection_deadline_s: float = Field(1.0, gt=0, description="Deadline of one selection.")
+    selection_threads: int = Field(2, gt=0, description="Threads for built-in samplers.")
+    selection_processes: int = Field(1, gt=0, description="Processes for outside samplers.")
+
+    # Budget (frames): docs/http.md
+    min_frames: int = Field(4, gt=0, description="Lower bound of the budget.")
+    max_frames: int = Field(16, gt=0, description="Upper bound of the budget.")
+    target_fps: float = Field(0.5, gt=0, description="Frames of budget per second of video.")
+
+    # Reducer
+    reducer: Literal["none", "merge"] = Field("merge", description="Token reducer.")
+    merge_keep_ratio: float = Field(
+        0.5, gt=0, le=1, description="Share of the tokens that `merge` keeps."
+    )
+
+    # Answers
+    max_concurrent_answers: int = Field(
+        64, gt=0, description="Answers in flight; further ones get 429."
+    )
+    max_wait_s: float = Field(300.0, gt=0, description="Largest wait_s of a request.")
+    max_question_chars: int = Field(2000, gt=0, description="Longest question.")
+    max_tokens_default: int = Field(96, gt=0, description="Answer length when not asked for.")
+    max_tokens_limit: int = Field(512, gt=0, description="Largest max_tokens of a request.")
+
+    # LLM
+    llm_url: str | None = Field(
+        None,
+        description="OpenAI-compatible server to use; unset, `framegate serve` starts vLLM itself.",
+    )
+    llm_model: str = Field(
+        "smollm2-135m-instruct", description="Model name sent to the LLM server."
+    )
+    llm_context_tokens: int = Field(2048, ge=512, description="Context length of the LLM.")
+    llm_kv_cache_gib: int = Field(1, gt=0, description="vLLM's CPU key-value cache, GiB.")
+    llm_first_token_timeout_s: float = Field(
+        120.0, gt=0, description="Longest wait for the first token."
+    )
+    llm_start_timeout_s: float = Field(
+        300.0, gt=0, description="Longest start of the LLM server before it is restarted."
+    )
+
+    # Telemetry
+    otlp_endpoint: str | None = Field(
+        None, description="OTLP/HTTP base address of a collector, such as http://127.0.0.1:4318."
+    )
+
+    @property
+    def flags_path(self) -> Path:
+        return self.flags_file or self.data_dir / "flags.json"
+
+    @property
+    def kill_switch_path(self) -> Path:
+        return self.kill_switch_file or self.data_dir / "kill-switch.json"
