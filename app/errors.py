@@ -1,4 +1,4 @@
-"""Every error that a caller of Framegate can see, and the one mapping to HTTP (RFC 9457 problem JSON).
+"""Every error that a caller can see, and the one mapping to HTTP (RFC 9457 problem JSON).
 
 FramegateError
 ├── RequestError                     the caller can mend it (4xx)

@@ -1,4 +1,4 @@
-"""The one reader of the environment. Every setting is `FRAMEGATE_<NAME>`; docs/settings.md lists them all."""
+"""The one reader of the environment: every setting is `FRAMEGATE_<NAME>` (docs/settings.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where everything lies under the data folder. Keys carry format versions; nothing else builds a path."""
+"""Where everything lies under the data folder. Keys carry format versions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FORMAT = "v1"
 
 @dataclass(frozen=True, slots=True)
 class DataLayout:
-    """Paths of one data folder. Derived data of a video lie in one folder, so that eviction is one rename."""
+    """Paths of one data folder. A video's derived data lie in one folder: eviction is one rename."""
 
     root: Path
 
@@ -20,7 +20,7 @@ class DataLayout:
 
     @property
     def temporary(self) -> Path:
-        """Uploads and derived data in the making; emptied at start-up. Same file system as the rest."""
+        """Uploads and derived data in the making, on the same file system; emptied at start-up."""
         return self.root / "tmp"
 
     @property

@@ -1,0 +1,66 @@
+"""What stage 6 takes and gives: reduced tokens with their time spans, in; streamed text, out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True)
+class ReducedTokens:
+    """Stage 5's result: `N'` tokens and where each came from.
+
+    `frame_spans[k]` are positions into the selection (first, last; inclusive) of the frames that token
+    k was made of, `positions[k]` its place inside the frame (0..P-1).
+    """
+
+    tokens: npt.NDArray[np.float32]
+    """`[N', D_v]`."""
+    frame_spans: npt.NDArray[np.int64]
+    """`[N', 2]`, inclusive positions into the chosen frames."""
+    positions: npt.NDArray[np.int64]
+    """`[N']`."""
+    num_tokens_before: int
+    """N x P."""
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationOptions:
+    max_tokens: int
+    temperature: float = 0.0
+    seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChatMessage:
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    input_tokens: int
+    output_tokens: int
+    finish_reason: str
+
+
+class LanguageModel(Protocol):
+    """An OpenAI-compatible chat server. Raises `LlmUnavailableError` when it is away or breaks off."""
+
+    @property
+    def llm_id(self) -> str: ...
+
+    def stream(
+        self, messages: list[ChatMessage], options: GenerationOptions
+    ) -> AsyncIterator[TextDelta | Usage]:
+        """Text deltas, then exactly one Usage. Closing the iterator stops the generation."""
+        ...
