@@ -1,7 +1,7 @@
 """What an encoder is: one embedding space for pictures and texts, plus the picture's tokens.
 
-The `demo` profile's ConSE encoder and open_clip encoders share this interface. An encoder runs in the
-encoder process only (`app/encoders/server.py`); the gateway talks to it through `EncoderClient`.
+The `demo` profile's ConSE encoder and open_clip encoders share this interface. An encoder runs in
+the encoder process only (`app/encoders/server.py`); the gateway talks to it by `EncoderClient`.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ import numpy.typing as npt
 class ReducedTokens:
     """Stage 5's result: `N'` tokens and where each came from.
 
-    `frame_spans[k]` are positions into the selection (first, last; inclusive) of the frames that token
-    k was made of, `positions[k]` its place inside the frame (0..P-1).
+    `frame_spans[k]` are positions into the selection (first, last; inclusive) of the frames that
+    token k was made of, `positions[k]` its place inside the frame (0..P-1).
     """
 
     tokens: npt.NDArray[np.float32]
@@ -54,7 +54,7 @@ class Usage:
 
 
 class LanguageModel(Protocol):
-    """An OpenAI-compatible chat server. Raises `LlmUnavailableError` when it is away or breaks off."""
+    """An OpenAI-compatible chat server; raises `LlmUnavailableError` when it is away."""
 
     @property
     def llm_id(self) -> str: ...

@@ -10,7 +10,7 @@ FORMAT = "v1"
 
 @dataclass(frozen=True, slots=True)
 class DataLayout:
-    """Paths of one data folder. A video's derived data lie in one folder: eviction is one rename."""
+    """Paths of one data folder. A video's derived data share a folder: eviction is one rename."""
 
     root: Path
 
