@@ -1,0 +1,146 @@
+"""The metrics of one service, as methods that say what happened. Built once, passed in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import product
+
+from opentelemetry.metrics import Counter, Histogram, MeterProvider
+
+from observability import names
+from observability.names import (
+    ALL_METRICS,
+    SAMPLER_LABEL,
+    UNKNOWN,
+    Cache,
+    ChildProcess,
+    EncoderWork,
+    FlagReason,
+    Kind,
+    Metric,
+    Outcome,
+    SamplerFailure,
+    VideoStatus,
+)
+
+_REASONS = frozenset(str(reason) for reason in FlagReason)
+
+
+class Metrics:
+    """Counts and measures; every label value comes from a closed set.
+
+    `sampler_ids` are the registered samplers; any other id is counted as `unknown`. Counters start
+    at 0 for every value of their labels, so that the first event is a visible increase.
+    """
+
+    def __init__(self, meter_provider: MeterProvider, *, sampler_ids: Iterable[str]) -> None:
+        self._sampler_ids = frozenset(sampler_ids)
+        meter = meter_provider.get_meter(names.SCOPE)
+        self._counters: dict[str, Counter] = {}
+        self._histograms: dict[str, Histogram] = {}
+        for metric in ALL_METRICS:
+            name, unit, meaning = metric.name, metric.unit, metric.meaning
+            if metric.kind is Kind.COUNTER:
+                self._counters[name] = meter.create_counter(name, unit, meaning)
+                self._start_at_zero(metric)
+            elif metric.kind is Kind.HISTOGRAM:
+                self._histograms[name] = meter.create_histogram(name, unit, meaning)
+        switch = names.KILL_SWITCH_ON
+        self._kill_switch = meter.create_gauge(switch.name, switch.unit, switch.meaning)
+        self.kill_switch_is(on=False)
+
+    def answer_finished(self, outcome: Outcome, duration_s: float) -> None:
+        labels = {"outcome": str(outcome)}
+        self._add(names.ANSWERS, 1, labels)
+        self._record(names.ANSWER_DURATION, duration_s, labels)
+
+    def first_token_sent(self, after_s: float) -> None:
+        self._record(names.ANSWER_TIME_TO_FIRST_TOKEN, after_s)
+
+    def vision_tokens_reduced(self, *, before: int, after: int) -> None:
+        """Vision tokens of one answer (all its videos) before and after the reducer."""
+        self._record(names.ANSWER_VISION_TOKENS, before, {"when": "before"})
+        self._record(names.ANSWER_VISION_TOKENS, after, {"when": "after"})
+
+    def answer_used_encoder(self, device_s: float) -> None:
+        """Device-seconds of one answer; record 0 too, so that the share of free answers shows."""
+        self._record(names.ANSWER_ENCODER_DEVICE_SECONDS, device_s)
+
+    def sampler_selected(self, sampler_id: str, duration_s: float) -> None:
+        labels = self._sampler(sampler_id)
+        self._add(names.SAMPLER_SELECTIONS, 1, labels)
+        self._record(names.SAMPLER_DURATION, duration_s, labels)
+
+    def sampler_failed(self, sampler_id: str, kind: SamplerFailure) -> None:
+        self._add(names.SAMPLER_FAILURES, 1, self._sampler(sampler_id) | {"kind": str(kind)})
+
+    def sampler_fell_back(self, sampler_id: str) -> None:
+        """`uniform` stood in for `sampler_id`."""
+        self._add(names.SAMPLER_FALLBACKS, 1, self._sampler(sampler_id))
+
+    def cache_looked_up(self, cache: Cache, *, hit: bool) -> None:
+        labels = {"cache": str(cache), "result": "hit" if hit else "miss"}
+        self._add(names.CACHE_LOOKUPS, 1, labels)
+
+    def decode_worker_started(self) -> None:
+        self._add(names.DECODE_WORKERS_STARTED, 1)
+
+    def packets_damaged(self, num_packets: int) -> None:
+        self._add(names.DECODE_DAMAGED_PACKETS, num_packets)
+
+    def pictures_encoded(self, num_pictures: int) -> None:
+        self._add(names.ENCODER_PICTURES_ENCODED, num_pictures)
+
+    def queries_encoded(self, num_queries: int) -> None:
+        self._add(names.ENCODER_QUERIES_ENCODED, num_queries)
+
+    def encoder_worked(self, work: EncoderWork, device_s: float) -> None:
+        self._add(names.ENCODER_DEVICE_SECONDS, device_s, {"work": str(work)})
+
+    def video_finished(self, status: VideoStatus) -> None:
+        self._add(names.VIDEOS, 1, {"status": str(status)})
+
+    def upload_received(self, num_bytes: int) -> None:
+        self._add(names.UPLOADS_BYTES, num_bytes)
+
+    def flag_evaluated(self, reason: str) -> None:
+        """`reason` is the provider's word, in any case; a foreign one counts as `unknown`."""
+        known = reason.lower()
+        self._add(names.FLAGS_EVALUATIONS, 1, {"reason": known if known in _REASONS else UNKNOWN})
+
+    def flags_alarm_raised(self) -> None:
+        self._add(names.FLAGS_ALARMS, 1)
+
+    def kill_switch_is(self, *, on: bool) -> None:
+        self._kill_switch.set(int(on))
+
+    def llm_unavailable(self) -> None:
+        self._add(names.LLM_UNAVAILABLE, 1)
+
+    def llm_used_tokens(self, *, input_tokens: int, output_tokens: int) -> None:
+        self._add(names.LLM_TOKENS, input_tokens, {"kind": "input"})
+        self._add(names.LLM_TOKENS, output_tokens, {"kind": "output"})
+
+    def generation_cancelled(self) -> None:
+        self._add(names.GENERATIONS_CANCELLED, 1)
+
+    def process_restarted(self, process: ChildProcess) -> None:
+        self._add(names.PROCESS_RESTARTS, 1, {"process": str(process)})
+
+    def _sampler(self, sampler_id: str) -> dict[str, str]:
+        return {"sampler": sampler_id if sampler_id in self._sampler_ids else UNKNOWN}
+
+    def _add(self, metric: Metric, amount: float, labels: dict[str, str] | None = None) -> None:
+        self._counters[metric.name].add(amount, labels)
+
+    def _record(self, metric: Metric, value: float, labels: dict[str, str] | None = None) -> None:
+        self._histograms[metric.name].record(value, labels)
+
+    def _start_at_zero(self, metric: Metric) -> None:
+        values = [
+            (*label.values, *sorted(self._sampler_ids)) if label is SAMPLER_LABEL else label.values
+            for label in metric.labels
+        ]
+        for combination in product(*values):
+            keys = (label.name for label in metric.labels)
+            self._add(metric, 0, dict(zip(keys, map(str, combination), strict=True)))
