@@ -1,7 +1,8 @@
 """The one contract of Framegate: a sampler returns frame indices, never frames.
 
-Everything a sampler author needs is in this file: the values that go in (`VideoHandle`, `Scene`), what a
-sampler is (`Sampler`, `SamplerOptions`), the rules its result keeps (`check_selection`) and the errors.
+Everything a sampler author needs is in this file: the values that go in (`VideoHandle`, `Scene`),
+what a sampler is (`Sampler`, `SamplerOptions`), the rules its result keeps (`check_selection`) and
+the errors.
 This module imports numpy and nothing else, so that it loads anywhere.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -24,7 +26,7 @@ class SamplerError(Exception):
 
 
 class FeaturesMissingError(SamplerError):
-    """The video has no features (or the question no vector) in the encoder that the sampler names."""
+    """No features of the video, or no vector of the question, in the encoder the sampler names."""
 
 
 class ContractViolationError(SamplerError):
@@ -66,7 +68,10 @@ class VideoHandle(Protocol):
 
     @property
     def candidates(self) -> IndexArray:
-        """int64 `[C]`, strictly increasing frame indices; row `r` of the features is frame `candidates[r]`."""
+        """int64 `[C]`, strictly increasing frame indices.
+
+        Row `r` of the features belongs to frame `candidates[r]`.
+        """
         ...
 
     def image_embeddings(self, encoder: str) -> FloatArray:
@@ -78,7 +83,7 @@ class VideoHandle(Protocol):
         ...
 
     def scores(self, encoder: str, query: str) -> FloatArray:
-        """float32 `[C]`, cosines of every candidate with the query. Raises `FeaturesMissingError`."""
+        """float32 `[C]`, cosines of the candidates and the query. Raises `FeaturesMissingError`."""
         ...
 
 
@@ -86,7 +91,10 @@ class FrameScorer(Protocol):
     """The seam for model-backed samplers: scores candidate rows by calling a model."""
 
     def score(self, video: VideoHandle, query: str, rows: Sequence[int]) -> FloatArray:
-        """float32 `[len(rows)]`, higher is more relevant. May block; raises `FeaturesMissingError`."""
+        """float32 `[len(rows)]`, higher is more relevant. May block.
+
+        Raises `FeaturesMissingError`.
+        """
         ...
 
 
@@ -101,11 +109,12 @@ class SamplerOptions:
 
 @runtime_checkable
 class Sampler(Protocol):
-    """A frame sampler. Built once as `Class(options, encoder=..., scorer=...)`, immutable, shared by threads.
+    """A frame sampler, built once as `Class(options, encoder=..., scorer=...)`.
 
-    The rules of `select` (checked by `samplers.testing` and at every call by the gateway): see
-    `check_selection`; deterministic; `query=None` and `scenes=None` have a documented fallback; inputs are
-    left untouched; no clock, environment, tokenizer or network.
+    Immutable and shared by threads. The rules of `select` (checked by `samplers.testing` and at
+    every call by the gateway): see `check_selection`; deterministic; `query=None` and `scenes=None`
+    have a documented fallback; inputs are left untouched; no clock, environment, tokenizer or
+    network.
     """
 
     id: ClassVar[str]
@@ -135,21 +144,29 @@ class Sampler(Protocol):
 def check_selection(
     indices: object, video: VideoHandle, budget: int, *, fills_budget: bool
 ) -> list[int]:
-    """Return `indices` when they keep the contract, else raise `ContractViolationError` naming the rule.
+    """Return `indices` when they keep the contract, else raise `ContractViolationError`.
 
-    Rules: a list of Python ints (not bool, not numpy), strictly increasing (hence unique), each a member
-    of `video.candidates`; exactly `min(budget, C)` of them, or 1..that when `fills_budget` is False.
+    Rules: a list of Python ints (not bool, not numpy), strictly increasing (hence unique), each a
+    member of `video.candidates`; exactly `min(budget, C)` of them, or 1 to that many when
+    `fills_budget` is False. O(budget log C), because the gateway checks every call.
     """
+    candidates = video.candidates
     if not isinstance(indices, list) or any(type(i) is not int for i in indices):
         raise ContractViolationError("a selection is a list of Python ints")
-    if any(b <= a for a, b in zip(indices, indices[1:], strict=False)):
+    if any(b <= a for a, b in pairwise(indices)):
         raise ContractViolationError("frame indices must be strictly increasing and unique")
-    if not np.isin(indices, video.candidates, assume_unique=True).all():
+    if indices and not _are_members(indices, candidates):
         raise ContractViolationError("every frame index must be a member of video.candidates")
-    limit = min(max(budget, 0), len(video.candidates))
+    limit = min(max(budget, 0), len(candidates))
     lowest = limit if fills_budget else min(1, limit)
     if not lowest <= len(indices) <= limit:
-        raise ContractViolationError(
-            f"expected {limit if fills_budget else f'{lowest} to {limit}'} frames, got {len(indices)}"
-        )
+        expected = f"{limit}" if fills_budget else f"{lowest} to {limit}"
+        raise ContractViolationError(f"expected {expected} frames, got {len(indices)}")
     return indices
+
+
+def _are_members(indices: list[int], candidates: IndexArray) -> bool:
+    # The ends first: an int beyond 64 bits must be refused, not overflow.
+    if len(candidates) == 0 or indices[0] < candidates[0] or indices[-1] > candidates[-1]:
+        return False
+    return bool((candidates[np.searchsorted(candidates, indices)] == indices).all())

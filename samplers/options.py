@@ -1,0 +1,109 @@
+"""A sampler's options, read from its frozen `Options` dataclass: description and validation.
+
+Declared once, as typed fields; command line, HTTP reference and registry all read them here.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+
+from samplers.contract import InvalidOptionsError, SamplerOptions
+
+OptionValue: TypeAlias = bool | int | float | str | None
+
+_SCALARS: dict[type, str] = {bool: "boolean", int: "integer", float: "number", str: "string"}
+
+
+@dataclass(frozen=True, slots=True)
+class OptionField:
+    """One option as people see it."""
+
+    name: str
+    type_name: str
+    """`boolean`, `integer`, `number`, `string`, or `string or null` and so on."""
+    choices: tuple[OptionValue, ...]
+    """The allowed values where the type names them, else empty."""
+    default: OptionValue
+    doc: str
+
+
+def option_fields(options_class: type[SamplerOptions]) -> tuple[OptionField, ...]:
+    """Every option of `options_class`, in order of declaration.
+
+    Raises `InvalidOptionsError` when a field has no default or a type other than bool, int, float,
+    str, `Literal` of those, or one of them `| None`.
+    """
+    hints = get_type_hints(options_class)
+    described = []
+    for declared in fields(options_class):
+        if declared.default is MISSING:
+            raise InvalidOptionsError(f"option {declared.name!r} has no default")
+        described.append(
+            OptionField(
+                name=declared.name,
+                type_name=_type_name(declared.name, hints[declared.name]),
+                choices=_choices(hints[declared.name]),
+                default=declared.default,
+                doc=str(declared.metadata.get("doc", "")),
+            )
+        )
+    return tuple(described)
+
+
+def parse_options(
+    options_class: type[SamplerOptions], values: Mapping[str, object]
+) -> SamplerOptions:
+    """`options_class` from a plain mapping. Raises `InvalidOptionsError` naming the bad option."""
+    hints = get_type_hints(options_class)
+    known = [declared.name for declared in fields(options_class)]
+    for name in values:
+        if name not in known:
+            raise InvalidOptionsError(
+                f"unknown option {name!r}; known: {', '.join(known) or 'none'}"
+            )
+    checked = {name: _checked(name, value, hints[name]) for name, value in values.items()}
+    try:
+        return options_class(**checked)
+    except (TypeError, ValueError) as exc:
+        raise InvalidOptionsError(f"options {checked} are refused: {exc}") from exc
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    """The alternatives of a union, or the type alone."""
+    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+
+
+def _choices(hint: Any) -> tuple[OptionValue, ...]:
+    return tuple(
+        choice
+        for member in _members(hint)
+        if get_origin(member) is Literal
+        for choice in get_args(member)
+    )
+
+
+def _type_name(name: str, hint: Any) -> str:
+    names = []
+    for member in _members(hint):
+        kinds = {type(choice) for choice in get_args(member)} or {member}
+        for kind in sorted(kinds, key=str):
+            if kind is not types.NoneType and kind not in _SCALARS:
+                raise InvalidOptionsError(f"option {name!r} has the unsupported type {member}")
+            names.append("null" if kind is types.NoneType else _SCALARS[kind])
+    return " or ".join(names)
+
+
+def _checked(name: str, value: object, hint: Any) -> object:
+    for member in _members(hint):
+        if get_origin(member) is Literal:
+            if any(value == c and type(value) is type(c) for c in get_args(member)):
+                return value
+        elif type(value) is member:
+            return value
+        elif member is float and type(value) is int:
+            return float(value)
+    expected = " or ".join(repr(c) for c in _choices(hint)) or _type_name(name, hint)
+    raise InvalidOptionsError(f"option {name!r} must be {expected}, not {value!r}")
