@@ -2,6 +2,8 @@
 
 FramegateError
 ├── RequestError                     the caller can mend it (4xx)
+│   ├── NotFoundError                404 not-found              (no such address)
+│   ├── MethodNotAllowedError        405 method-not-allowed
 │   ├── InvalidRequestError          422 invalid-request
 │   ├── EmptyUploadError             400 empty-upload
 │   ├── VideoTooLargeError           413 video-too-large
@@ -84,6 +86,20 @@ class InvalidRequestError(RequestError):
     code = "invalid-request"
     title = "A field of the request is missing, unknown or out of range"
     action = "See `errors` for each field, and docs/http.md for the format."
+
+
+class NotFoundError(RequestError):
+    status = 404
+    code = "not-found"
+    title = "There is nothing at this address"
+    action = "GET /openapi.json or docs/http.md lists the addresses."
+
+
+class MethodNotAllowedError(RequestError):
+    status = 405
+    code = "method-not-allowed"
+    title = "This address does not take this method"
+    action = "Use a method that the `Allow` header names."
 
 
 class EmptyUploadError(RequestError):

@@ -123,6 +123,9 @@ class Settings(BaseSettings):
         64, gt=0, description="Answers in flight; further ones get 429."
     )
     max_wait_s: float = Field(300.0, gt=0, description="Largest wait_s of a request.")
+    answers_max_rows: int = Field(
+        100_000, gt=0, description="Finished answers kept; the oldest are dropped above it."
+    )
     max_question_chars: int = Field(2000, gt=0, description="Longest question.")
     max_tokens_default: int = Field(96, gt=0, description="Answer length when not asked for.")
     max_tokens_limit: int = Field(512, gt=0, description="Largest max_tokens of a request.")
