@@ -1,0 +1,250 @@
+"""Finds what is wrong with a flag file before anyone is served by it.
+
+flagd's engine accepts `{}`, weights in quotes and rules that never match, and gives everyone the
+default variant; a typing error in a rollout would so go unnoticed. The same check decides whether a
+changed file is adopted and answers `framegate flags check FILE`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Final
+
+from openfeature.contrib.tools.flagd.core import FlagdCore
+from openfeature.evaluation_context import EvaluationContext
+from openfeature.exception import OpenFeatureError
+
+from flags.findings import Finding, error, errors_of, warning
+from flags.keys import ALL_KEYS, OFF, SAMPLER, SHADOW, SHADOW_RATE
+from flags.targeting import TOTAL_WEIGHT, Json, Split, check_rule, find_split
+
+MAX_DEPTH: Final = 32
+_TOP_LEVEL: Final = {"$schema", "flags", "metadata"}
+_FLAG_FIELDS: Final = {"state", "variants", "defaultVariant", "targeting", "metadata"}
+
+
+class RefusedFlagsError(Exception):
+    """A text that cannot be read as a flag file at all. Carries the findings."""
+
+    def __init__(self, findings: list[Finding]) -> None:
+        super().__init__("; ".join(str(finding) for finding in findings))
+        self.findings = findings
+
+
+def check_flag_text(text: str | bytes, known_samplers: frozenset[str]) -> list[Finding]:
+    """Everything that is wrong with the text of a flag file; a file with errors is not adopted.
+
+    `known_samplers`: the ids that may be served. Never raises for any text.
+    """
+    try:
+        document = parse_flag_text(text)
+    except RefusedFlagsError as exc:
+        return exc.findings
+    findings = [*_check_top_level(document), *_check_flags(document.get("flags"), known_samplers)]
+    return findings if errors_of(findings) else [*findings, *_try_engine(document)]
+
+
+def check_change(old: str | bytes, new: str | bytes) -> list[Finding]:
+    """What replacing the flag file `old` by `new` does to users who were dealt to an arm.
+
+    Raising the candidate's weight only ever adds users and gives no finding. Both texts must be
+    free of errors; raises `RefusedFlagsError` where one is no flag file.
+    """
+    old_flags, new_flags = parse_flag_text(old)["flags"], parse_flag_text(new)["flags"]
+    return [
+        finding for key in ALL_KEYS for finding in _check_flag_change(key, old_flags, new_flags)
+    ]
+
+
+def parse_flag_text(text: str | bytes) -> dict[str, Json]:
+    """The JSON object in `text`. Raises `RefusedFlagsError`, also for keys that are given twice."""
+    try:
+        decoded = text.decode() if isinstance(text, bytes) else text
+        document = json.loads(
+            decoded, object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant
+        )
+    except (ValueError, RecursionError) as exc:
+        fix = "Replace the file by `mv`, so that it is never seen half-written"
+        raise RefusedFlagsError([error("$", f"not valid JSON ({exc})", fix)]) from exc
+    if not isinstance(document, dict):
+        raise RefusedFlagsError([error("$", "not a JSON object", 'Write {"flags": {...}}')])
+    if findings := list(_check_tree(document)):
+        raise RefusedFlagsError(findings)
+    return document
+
+
+def _without_duplicates(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {repeated!r} is given twice")
+    return values
+
+
+def _refuse_constant(name: str) -> Json:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _check_tree(document: Json) -> Iterator[Finding]:
+    level: list[Json] = [document]
+    for _ in range(MAX_DEPTH):
+        if any(
+            isinstance(node, dict) and ("$ref" in node or "$evaluators" in node) for node in level
+        ):
+            fix = "Write the rule out where it is used"
+            yield error("$", "`$ref` and `$evaluators` are not evaluated here", fix)
+            return
+        level = [child for node in level for child in _children(node)]
+    if level:
+        yield error("$", f"nested more than {MAX_DEPTH} levels deep", "Write a plainer rule")
+
+
+def _children(node: Json) -> list[Json]:
+    if isinstance(node, dict):
+        return list(node.values())
+    return node if isinstance(node, list) else []
+
+
+def _check_top_level(document: dict[str, Json]) -> Iterator[Finding]:
+    for name in sorted(document.keys() - _TOP_LEVEL):
+        yield warning(f"$.{name}", "an unknown name, which has no effect", "Remove it")
+    yield from _check_metadata(document.get("metadata", {}), "$.metadata")
+    version = document.get("metadata") and document["metadata"]
+    if not (isinstance(version, dict) and type(version.get("version")) in (str, int)):
+        fix = 'Add "metadata": {"version": "..."} and raise it with every edit'
+        yield warning("$.metadata.version", "decisions are recorded without a version", fix)
+
+
+def _check_metadata(metadata: Json, where: str) -> Iterator[Finding]:
+    if not isinstance(metadata, dict):
+        yield error(where, "not an object", 'Write {"version": "1"}')
+        return
+    for name, value in metadata.items():
+        if not name or not isinstance(value, (str, int, float, bool)):
+            fix = "Use strings, numbers and booleans"
+            yield error(f"{where}.{name}", "not a value that metadata may have", fix)
+
+
+def _check_flags(flags: Json, known_samplers: frozenset[str]) -> Iterator[Finding]:
+    if not isinstance(flags, dict):
+        yield error("$.flags", "no object of flags", f'Add "flags": {{"{SAMPLER}": ...}}')
+        return
+    for key in (SAMPLER, SHADOW):
+        if key not in flags:
+            yield error("$.flags", f"the flag `{key}` is missing", "Add it")
+    if SHADOW_RATE not in flags:
+        what = f"the flag `{SHADOW_RATE}` is missing: nothing runs in shadow"
+        yield warning("$.flags", what, "Add it")
+    for key, flag in flags.items():
+        where = f'$.flags["{key}"]'
+        if key not in ALL_KEYS:
+            yield warning(where, "not a flag that Framegate reads", f"Keys: {', '.join(ALL_KEYS)}")
+        shape = list(_check_shape(flag, where))
+        yield from shape
+        if key in ALL_KEYS and not shape:
+            yield from _check_values(key, flag["variants"], known_samplers, where)
+            yield from _check_targeting(flag, where)
+
+
+def _check_shape(flag: Json, where: str) -> Iterator[Finding]:
+    if not isinstance(flag, dict):
+        yield error(where, "not an object", "Give it state, variants and defaultVariant")
+        return
+    for name in sorted(flag.keys() - _FLAG_FIELDS):
+        yield error(f"{where}.{name}", "a name that no flag has", "Remove it")
+    if flag.get("state") not in ("ENABLED", "DISABLED"):
+        yield error(f"{where}.state", "missing or unknown", 'Write "ENABLED"')
+    variants = flag.get("variants")
+    if not isinstance(variants, dict) or not variants or not all(map(str.isprintable, variants)):
+        yield error(f"{where}.variants", "no variants", 'Write {"name": value}')
+        return
+    default = flag.get("defaultVariant")
+    if not isinstance(default, str) or default not in variants:
+        yield error(f"{where}.defaultVariant", "missing, or no variant", "Name one of the variants")
+    yield from _check_metadata(flag.get("metadata", {}), f"{where}.metadata")
+
+
+def _check_values(
+    key: str, variants: dict[str, Json], known_samplers: frozenset[str], where: str
+) -> Iterator[Finding]:
+    for name, value in variants.items():
+        at = f'{where}.variants["{name}"]'
+        if key == SHADOW_RATE:
+            if type(value) not in (int, float) or not 0 <= value <= 1:
+                yield error(at, f"{value!r} is no rate", "Write a number from 0 to 1")
+            continue
+        allowed = known_samplers | {OFF} if key == SHADOW else known_samplers
+        if not isinstance(value, str) or value not in allowed:
+            fix = f"Known here: {', '.join(sorted(allowed))}"
+            yield error(at, f"{value!r} is not a sampler that can be served", fix)
+
+
+def _check_targeting(flag: dict[str, Json], where: str) -> Iterator[Finding]:
+    if flag["state"] == "DISABLED":
+        yield warning(f"{where}.state", "DISABLED: the flag has no effect", 'Write "ENABLED"')
+    rule = flag.get("targeting", {})
+    if rule == {}:
+        return
+    if not isinstance(rule, dict):
+        yield error(f"{where}.targeting", "not an object", "Write a rule, or leave it out")
+        return
+    findings = check_rule(rule, flag["variants"], f"{where}.targeting")
+    yield from findings
+    if not errors_of(findings) and (split := find_split(rule)):
+        yield from _check_default_arm(split, flag["defaultVariant"], where)
+
+
+def _check_default_arm(split: Split, default_variant: str, where: str) -> Iterator[Finding]:
+    if split.candidate.variant == default_variant and split.candidate.weight < TOTAL_WEIGHT:
+        what = (
+            f"`{default_variant}` is the first arm and the default arm at once: "
+            "users without a user_id get it whatever its weight is"
+        )
+        fix = "List the candidate first and make the control the default variant"
+        yield warning(f"{where}.defaultVariant", what, fix)
+
+
+def _try_engine(document: dict[str, Json]) -> Iterator[Finding]:
+    core = FlagdCore()
+    probe = EvaluationContext(targeting_key="probe/probe", attributes={"tenant": "probe"})
+    try:
+        core.set_flags(json.dumps(document))
+        for key in ALL_KEYS:
+            if key == SHADOW_RATE and key in document["flags"]:
+                core.resolve_float_value(key, 0.0, probe)
+            elif key != SHADOW_RATE:
+                core.resolve_string_value(key, OFF, probe)
+    except (OpenFeatureError, ReferenceError, TypeError, ValueError) as exc:
+        reason = getattr(exc, "error_message", None) or str(exc)
+        yield error("$.flags", f"the engine refuses it ({reason})", "See the rule's conditions")
+
+
+def _check_flag_change(key: str, old_flags: Json, new_flags: Json) -> Iterator[Finding]:
+    where = f'$.flags["{key}"].targeting'
+    old_flag, new_flag = old_flags.get(key, {}), new_flags.get(key, {})
+    old, new = find_split(old_flag.get("targeting")), find_split(new_flag.get("targeting"))
+    if old is None or new is None:
+        return
+    start = "Start a new analysis with a new salt"
+    if old.salt != new.salt:
+        yield warning(where, "another salt deals every user anew", start)
+    if (
+        old.candidate.variant == new.control.variant
+        and old.control.variant == new.candidate.variant
+    ):
+        yield warning(
+            where, "the arms changed places, which swaps their users", "Restore the order"
+        )
+    elif _served(old_flag, old) != _served(new_flag, new):
+        what = "an arm serves another sampler, to the users that the old one was dealt"
+        yield warning(where, what, start)
+    elif new.candidate.weight < old.candidate.weight:
+        what = f"the candidate's weight falls from {old.candidate.weight} to {new.candidate.weight}"
+        yield warning(where, f"{what}: users leave it", start)
+
+
+def _served(flag: Json, split: Split) -> tuple[Json, Json]:
+    variants = flag["variants"]
+    return variants[split.candidate.variant], variants[split.control.variant]
