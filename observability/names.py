@@ -114,6 +114,8 @@ UNKNOWN = "unknown"
 class Event(StrEnum):
     """The `event` field of a log line."""
 
+    LOG = "log"
+    """A line that a library wrote."""
     SERVICE_STARTED = "service.started"
     SERVICE_STOPPED = "service.stopped"
     REQUEST_FAILED = "request.failed"
