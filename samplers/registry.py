@@ -26,6 +26,10 @@ from samplers.options import OptionField, option_fields, parse_options
 BUILT_IN: Mapping[str, str] = MappingProxyType(
     {
         "uniform": "samplers.uniform:UniformSampler",
+        "fps": "samplers.fps:FpsSampler",
+        "shot": "samplers.shot:ShotSampler",
+        "aks": "samplers.aks:AksSampler",
+        "bolt": "samplers.bolt:BoltSampler",
     }
 )
 ENTRY_POINT_GROUP = "framegate.samplers"

@@ -1,0 +1,205 @@
+"""`shot`: every shot gets its share of the frames, and inside a shot they are spread evenly.
+
+Shots come from the index; without them they are detected on the embeddings, as peaks of the change
+from one candidate to the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import ClassVar, Literal
+
+import numpy as np
+from scipy.signal import find_peaks
+
+from samplers.contract import (
+    FeaturesMissingError,
+    FloatArray,
+    FrameScorer,
+    IndexArray,
+    InvalidOptionsError,
+    SamplerOptions,
+    Scene,
+    TimeArray,
+    VideoHandle,
+)
+from samplers.selection import (
+    apportion,
+    finalise,
+    num_wanted,
+    shot_start_rows,
+    top_rows,
+    uniform_rows,
+    usable_scores,
+)
+
+MOST_COMPARED_ROWS = 20_000
+"""Detection on embeddings compares at most this many evenly thinned rows, to bound its time."""
+
+
+def detected_start_rows(embeddings: FloatArray, prominence: float) -> IndexArray:
+    """int64, first element 0: rows at which the picture changes, by peaks of 1 - cosine.
+
+    `embeddings` is float32 `[C, D]`, L2-normalised, C >= 1. After DIG (arXiv 2512.04000), which uses
+    a prominence of 0.1.
+    """
+    stride = -(-len(embeddings) // MOST_COMPARED_ROWS)
+    compared = embeddings[::stride]
+    change = 1.0 - np.einsum("ij,ij->i", compared[:-1], compared[1:])
+    # A still picture before and after makes a change at either end a peak too.
+    peaks, _ = find_peaks(np.pad(change, 1), prominence=prominence)
+    starts: IndexArray = np.concatenate([[0], peaks * stride]).astype(np.int64)
+    return starts
+
+
+def shot_quotas(weights: TimeArray, wanted: int, lengths: IndexArray) -> IndexArray:
+    """int64 frames for every shot, summing to `wanted`: at least one each, by largest remainder.
+
+    `weights` is float64, not negative; `lengths` are the rows that each shot holds. With more shots
+    than frames the heaviest `wanted` shots get one each (tie: the earlier shot).
+    """
+    if len(weights) >= wanted:
+        quotas = np.zeros(len(weights), dtype=np.int64)
+        quotas[top_rows(weights, wanted)] = 1
+        return quotas
+    # Light shots, whose fair share is below one, get their one first; the others share what is left.
+    order = np.argsort(weights, kind="stable")
+    ascending = weights[order]
+    still_to_share = np.cumsum(ascending[::-1])[::-1]
+    has_fair_share = ascending * (wanted - np.arange(len(weights))) >= still_to_share
+    num_light = int(np.argmax(has_fair_share)) if has_fair_share.any() else len(weights)
+    quotas = np.ones(len(weights), dtype=np.int64)
+    heavy = np.sort(order[num_light:])
+    quotas[heavy] = apportion(weights[heavy], wanted - num_light, lengths[heavy])
+    # Heavy shots may be too short for their share; what they cannot hold goes to the light ones.
+    return quotas + apportion(weights, wanted - int(quotas.sum()), lengths - quotas)
+
+
+def shot_importances(scores: FloatArray, starts: IndexArray) -> TimeArray:
+    """float64, softmaxed: how much every shot matters to the question.
+
+    0.4 length + 0.2 mean + 0.3 maximum + 0.1 variance of the scores scaled to 0..1, length and
+    variance relative to the video's (the rule of WFS-SB, arXiv 2603.00512). `scores` is `[C]`,
+    finite and not constant.
+    """
+    relevance = scores.astype(np.float64) - scores.min()
+    relevance /= relevance.max()
+    lengths = np.diff(np.append(starts, len(scores)))
+    means = np.add.reduceat(relevance, starts) / lengths
+    squares = np.add.reduceat(relevance**2, starts) / lengths
+    variances = np.maximum(squares - means**2, 0.0)
+    importance = (
+        0.4 * lengths / len(scores)
+        + 0.2 * means
+        + 0.3 * np.maximum.reduceat(relevance, starts)
+        + 0.1 * variances / relevance.var()
+    )
+    weights = np.exp(importance - importance.max())
+    shares: TimeArray = weights / weights.sum()
+    return shares
+
+
+@dataclass(frozen=True, slots=True)
+class ShotSampler:
+    """Frames shared out over the shots of the video."""
+
+    id: ClassVar[str] = "shot"
+    version: ClassVar[str] = "1"
+    fills_budget: ClassVar[bool] = True
+    uses_query: ClassVar[bool] = True
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options(SamplerOptions):
+        """How frames are shared out over shots, and chosen inside one."""
+
+        weight: Literal["duration", "importance"] = field(
+            default="duration",
+            metadata={
+                "doc": "what a shot's share follows: its seconds, or its relevance to the question"
+            },
+        )
+        pick: Literal["relevance", "centre"] = field(
+            default="relevance",
+            metadata={
+                "doc": "inside a shot, cut into as many equal stretches as it has frames: the most "
+                "relevant candidate of each stretch, or its centre"
+            },
+        )
+        prominence: float = field(
+            default=0.1,
+            metadata={
+                "doc": "without shots from the index: how far the change (1 - cosine) at a "
+                "boundary must rise above its surroundings, 0 to 2"
+            },
+        )
+
+        def __post_init__(self) -> None:
+            if not 0 <= self.prominence <= 2:
+                raise InvalidOptionsError(
+                    f"option 'prominence' must lie in 0..2, not {self.prominence}"
+                )
+
+    options: Options
+    encoder: str = field(kw_only=True)
+    scorer: FrameScorer | None = field(default=None, kw_only=True)
+
+    def select(
+        self,
+        video: VideoHandle,
+        query: str | None,
+        budget: int,
+        scenes: list[Scene] | None,
+    ) -> list[int]:
+        """Exactly `min(budget, C)` frame indices.
+
+        Without a query or usable scores: shares by duration, centres. Without shots: detected ones;
+        without embeddings too, the whole video is one shot. Raises `FeaturesMissingError` when a
+        query is to be used and has no scores.
+        """
+        wanted = num_wanted(video, budget)
+        if wanted in (0, len(video.candidates)):
+            return finalise([], video, budget)
+        scores = self._scores(video, query)
+        starts = self._start_rows(video, scenes)
+        lengths = np.diff(np.append(starts, len(video.candidates)))
+        quotas = shot_quotas(self._weights(video, starts, scores), wanted, lengths)
+        rows = [
+            row
+            for start, length, quota in zip(starts, lengths, quotas, strict=True)
+            if quota
+            for row in self._rows_inside(int(start), int(length), int(quota), scores)
+        ]
+        return finalise(rows, video, budget, scores)
+
+    def _scores(self, video: VideoHandle, query: str | None) -> FloatArray | None:
+        if self.options.pick == "centre" and self.options.weight == "duration":
+            return None
+        return usable_scores(video, self.encoder, query)
+
+    def _start_rows(self, video: VideoHandle, scenes: list[Scene] | None) -> IndexArray:
+        if scenes is not None:
+            return shot_start_rows(scenes, video.candidates)
+        try:
+            embeddings = video.image_embeddings(self.encoder)
+        except FeaturesMissingError:
+            return shot_start_rows([], video.candidates)
+        return detected_start_rows(embeddings, self.options.prominence)
+
+    def _weights(
+        self, video: VideoHandle, starts: IndexArray, scores: FloatArray | None
+    ) -> TimeArray:
+        if self.options.weight == "importance" and scores is not None:
+            return shot_importances(scores, starts)
+        times_s = video.timestamps_s[video.candidates[starts]]
+        durations_s: TimeArray = np.diff(np.append(times_s, video.timestamps_s[-1]))
+        return durations_s
+
+    def _rows_inside(
+        self, start: int, length: int, quota: int, scores: FloatArray | None
+    ) -> list[int]:
+        if self.options.pick == "centre" or scores is None:
+            centres: list[int] = (start + uniform_rows(length, quota)).tolist()
+            return centres
+        edges = (start + np.arange(quota + 1) * length // quota).tolist()
+        return [low + int(np.argmax(scores[low:high])) for low, high in pairwise(edges)]
