@@ -8,7 +8,9 @@ changed file is adopted and answers `framegate flags check FILE`.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from openfeature.contrib.tools.flagd.core import FlagdCore
@@ -17,11 +19,23 @@ from openfeature.exception import OpenFeatureError
 
 from flags.findings import Finding, error, errors_of, warning
 from flags.keys import ALL_KEYS, OFF, SAMPLER, SHADOW, SHADOW_RATE
-from flags.targeting import TOTAL_WEIGHT, Json, Split, check_rule, find_split
+from flags.targeting import TOTAL_WEIGHT, Json, Split, check_rule, find_splits
 
 MAX_DEPTH: Final = 32
 _TOP_LEVEL: Final = {"$schema", "flags", "metadata"}
 _FLAG_FIELDS: Final = {"state", "variants", "defaultVariant", "targeting", "metadata"}
+
+# Whatever JSON logic makes of operands that do not fit: it translates none of them.
+_ENGINE_ERRORS: Final = (
+    OpenFeatureError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    ReferenceError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 
 
 class RefusedFlagsError(Exception):
@@ -48,13 +62,11 @@ def check_flag_text(text: str | bytes, known_samplers: frozenset[str]) -> list[F
 def check_change(old: str | bytes, new: str | bytes) -> list[Finding]:
     """What replacing the flag file `old` by `new` does to users who were dealt to an arm.
 
-    Raising the candidate's weight only ever adds users and gives no finding. Both texts must be
-    free of errors; raises `RefusedFlagsError` where one is no flag file.
+    Raising the candidate's weight only ever adds users and gives no finding. What is wrong inside
+    each text is `check_flag_text`'s affair. Raises `RefusedFlagsError` where one is no JSON object.
     """
-    old_flags, new_flags = parse_flag_text(old)["flags"], parse_flag_text(new)["flags"]
-    return [
-        finding for key in ALL_KEYS for finding in _check_flag_change(key, old_flags, new_flags)
-    ]
+    before, after = parse_flag_text(old), parse_flag_text(new)
+    return [finding for key in ALL_KEYS for finding in _check_flag_change(key, before, after)]
 
 
 def parse_flag_text(text: str | bytes) -> dict[str, Json]:
@@ -77,9 +89,8 @@ def parse_flag_text(text: str | bytes) -> dict[str, Json]:
 def _without_duplicates(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     values = dict(pairs)
     if len(values) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {repeated!r} is given twice")
+        counts = Counter(name for name, _ in pairs)
+        raise ValueError(f"the key {counts.most_common(1)[0][0]!r} is given twice")
     return values
 
 
@@ -111,10 +122,11 @@ def _check_top_level(document: dict[str, Json]) -> Iterator[Finding]:
     for name in sorted(document.keys() - _TOP_LEVEL):
         yield warning(f"$.{name}", "an unknown name, which has no effect", "Remove it")
     yield from _check_metadata(document.get("metadata", {}), "$.metadata")
-    version = document.get("metadata") and document["metadata"]
-    if not (isinstance(version, dict) and type(version.get("version")) in (str, int)):
-        fix = 'Add "metadata": {"version": "..."} and raise it with every edit'
-        yield warning("$.metadata.version", "decisions are recorded without a version", fix)
+    match document:
+        case {"metadata": {"version": str() | int()}}:
+            return
+    fix = 'Add "metadata": {"version": "..."} and raise it with every edit'
+    yield warning("$.metadata.version", "decisions are recorded without a version", fix)
 
 
 def _check_metadata(metadata: Json, where: str) -> Iterator[Finding]:
@@ -138,7 +150,7 @@ def _check_flags(flags: Json, known_samplers: frozenset[str]) -> Iterator[Findin
         what = f"the flag `{SHADOW_RATE}` is missing: nothing runs in shadow"
         yield warning("$.flags", what, "Add it")
     for key, flag in flags.items():
-        where = f'$.flags["{key}"]'
+        where = f"$.flags[{json.dumps(key)}]"
         if key not in ALL_KEYS:
             yield warning(where, "not a flag that Framegate reads", f"Keys: {', '.join(ALL_KEYS)}")
         shape = list(_check_shape(flag, where))
@@ -157,9 +169,11 @@ def _check_shape(flag: Json, where: str) -> Iterator[Finding]:
     if flag.get("state") not in ("ENABLED", "DISABLED"):
         yield error(f"{where}.state", "missing or unknown", 'Write "ENABLED"')
     variants = flag.get("variants")
-    if not isinstance(variants, dict) or not variants or not all(map(str.isprintable, variants)):
+    if not isinstance(variants, dict) or not variants:
         yield error(f"{where}.variants", "no variants", 'Write {"name": value}')
         return
+    if not all(name and name.isprintable() for name in variants):
+        yield error(f"{where}.variants", "an unprintable name", "Use letters, digits, - and _")
     default = flag.get("defaultVariant")
     if not isinstance(default, str) or default not in variants:
         yield error(f"{where}.defaultVariant", "missing, or no variant", "Name one of the variants")
@@ -192,7 +206,7 @@ def _check_targeting(flag: dict[str, Json], where: str) -> Iterator[Finding]:
         return
     findings = check_rule(rule, flag["variants"], f"{where}.targeting")
     yield from findings
-    if not errors_of(findings) and (split := find_split(rule)):
+    for split in find_splits(rule):
         yield from _check_default_arm(split, flag["defaultVariant"], where)
 
 
@@ -211,40 +225,51 @@ def _try_engine(document: dict[str, Json]) -> Iterator[Finding]:
     probe = EvaluationContext(targeting_key="probe/probe", attributes={"tenant": "probe"})
     try:
         core.set_flags(json.dumps(document))
-        for key in ALL_KEYS:
-            if key == SHADOW_RATE and key in document["flags"]:
+        for key in document["flags"].keys() & set(ALL_KEYS):
+            if key == SHADOW_RATE:
                 core.resolve_float_value(key, 0.0, probe)
-            elif key != SHADOW_RATE:
+            else:
                 core.resolve_string_value(key, OFF, probe)
-    except (OpenFeatureError, ReferenceError, TypeError, ValueError) as exc:
-        reason = getattr(exc, "error_message", None) or str(exc)
-        yield error("$.flags", f"the engine refuses it ({reason})", "See the rule's conditions")
+    except _ENGINE_ERRORS as exc:
+        reason = getattr(exc, "error_message", None) or str(exc) or type(exc).__name__
+        yield error("$.flags", f"the engine fails on it ({reason})", "Look at the conditions")
 
 
-def _check_flag_change(key: str, old_flags: Json, new_flags: Json) -> Iterator[Finding]:
-    where = f'$.flags["{key}"].targeting'
-    old_flag, new_flag = old_flags.get(key, {}), new_flags.get(key, {})
-    old, new = find_split(old_flag.get("targeting")), find_split(new_flag.get("targeting"))
-    if old is None or new is None:
+def _check_flag_change(key: str, old: Json, new: Json) -> Iterator[Finding]:
+    before, after = _dealing(key, old), _dealing(key, new)
+    if before is None or after is None:
         return
+    where = f'$.flags["{key}"].targeting'
     start = "Start a new analysis with a new salt"
-    if old.salt != new.salt:
+    if before.split.salt != after.split.salt:
         yield warning(where, "another salt deals every user anew", start)
-    if (
-        old.candidate.variant == new.control.variant
-        and old.control.variant == new.candidate.variant
-    ):
-        yield warning(
-            where, "the arms changed places, which swaps their users", "Restore the order"
-        )
-    elif _served(old_flag, old) != _served(new_flag, new):
+    elif before.split.total != after.split.total:
+        what = f"the total of the weights goes from {before.split.total} to {after.split.total}"
+        yield warning(where, f"{what}, which deals every user anew", "Keep the total")
+    elif before.samplers != after.samplers and before.samplers == after.samplers[::-1]:
+        yield warning(where, "the arms changed places, which swaps users", "Restore the order")
+    elif before.samplers != after.samplers:
         what = "an arm serves another sampler, to the users that the old one was dealt"
         yield warning(where, what, start)
-    elif new.candidate.weight < old.candidate.weight:
-        what = f"the candidate's weight falls from {old.candidate.weight} to {new.candidate.weight}"
-        yield warning(where, f"{what}: users leave it", start)
+    elif after.split.candidate.weight < before.split.candidate.weight:
+        weights = f"{before.split.candidate.weight} to {after.split.candidate.weight}"
+        yield warning(where, f"the candidate's weight falls from {weights}: users leave it", start)
 
 
-def _served(flag: Json, split: Split) -> tuple[Json, Json]:
-    variants = flag["variants"]
-    return variants[split.candidate.variant], variants[split.control.variant]
+@dataclass(frozen=True, slots=True)
+class _Dealing:
+    """A split and what its arms serve, the candidate's first."""
+
+    split: Split
+    samplers: tuple[Json, Json]
+
+
+def _dealing(key: str, document: Json) -> _Dealing | None:
+    match document.get("flags"):
+        case {**flags}:
+            match flags.get(key):
+                case {"variants": {**variants}, "targeting": rule}:
+                    for split in find_splits(rule):
+                        names = (split.candidate.variant, split.control.variant)
+                        return _Dealing(split, (variants.get(names[0]), variants.get(names[1])))
+    return None

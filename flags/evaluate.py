@@ -20,7 +20,7 @@ from openfeature.provider import FeatureProvider
 
 from flags.keys import BASELINE, OFF, SAMPLER, SHADOW, SHADOW_RATE, Reason
 from flags.kill_switch import KillSwitch
-from flags.provider import SALT_METADATA, VERSION_METADATA
+from flags.provider import FLAG_SET_METADATA, SALT_METADATA, VERSION_METADATA
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,8 @@ class Decision:
     flag_key: str = SAMPLER
     flag_version: str | None = None
     """`version@digest` of the flags that were evaluated; None where none were."""
+    flag_set_id: str | None = None
+    """The file's own `metadata.flagSetId`."""
     salt: str | None = None
     """None: users are dealt by [flag key, targeting key], or nobody is dealt."""
     engine_version: str
@@ -118,16 +120,14 @@ class Flags:
         error = _error(details)
         if error is None and details.reason != Reason.DISABLED:
             error = _refusal(details.value, context.known_samplers)
-        version, salt = (
-            details.flag_metadata.get(key) for key in (VERSION_METADATA, SALT_METADATA)
-        )
         shadow = self._shadow(evaluation, context) if error is None else _Shadow()
         return Decision(
             sampler_id=BASELINE if error else details.value,
             variant=None if error else details.variant,
             reason=Reason.ERROR if error else str(details.reason),
-            flag_version=None if version is None else str(version),
-            salt=None if salt is None else str(salt),
+            flag_version=_text(details, VERSION_METADATA),
+            flag_set_id=_text(details, FLAG_SET_METADATA),
+            salt=_text(details, SALT_METADATA),
             engine_version=self._engine_version,
             provider_name=self._provider_name,
             has_targeting_key=user.targeting_key is not None,
@@ -163,6 +163,11 @@ def _error(details: FlagEvaluationDetails[str] | FlagEvaluationDetails[float]) -
     if details.error_code is None:
         return None
     return f"{details.error_code}: {details.error_message or details.flag_key}"
+
+
+def _text(details: FlagEvaluationDetails[str], key: str) -> str | None:
+    value = details.flag_metadata.get(key)
+    return None if value is None else str(value)
 
 
 def _refusal(sampler_id: str, known_samplers: frozenset[str]) -> str | None:

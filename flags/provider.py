@@ -11,10 +11,10 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from openfeature.contrib.tools.flagd.core import FlagdCore
 from openfeature.evaluation_context import EvaluationContext
@@ -24,9 +24,9 @@ from openfeature.provider import AbstractProvider, Metadata
 
 from flags.check import check_flag_text, parse_flag_text
 from flags.findings import Finding, errors_of
-from flags.keys import Reason
+from flags.keys import ALL_KEYS, Reason
 from flags.stamped_file import StampedFile, UnreadableFileError
-from flags.targeting import Json, find_split, replace_splits
+from flags.targeting import Json, find_splits, replace_splits
 
 DEFAULT_FLAGS_PATH: Final = Path(__file__).with_name("default.flagd.json")
 MAX_FLAG_FILE_BYTES: Final = 1_000_000
@@ -35,6 +35,8 @@ PROVIDER_NAME: Final = "framegate-file"
 VERSION_METADATA: Final = "framegate.version"
 """Added to the metadata of every resolution: the file's own version and a digest of its content."""
 SALT_METADATA: Final = "framegate.salt"
+FLAG_SET_METADATA: Final = "flagSetId"
+"""flagd's own name for it."""
 
 _DEALT_SUFFIX: Final = "\x00dealt"
 """Marks, inside the engine, the variants that a user was dealt to; a checked file cannot contain
@@ -75,8 +77,8 @@ class FlagFileConfig:
 
 @dataclass(frozen=True, slots=True)
 class _Adopted:
-    """Flags in force. Whoever has no targeting key is never dealt: the second engine has no
-    splits."""
+    """Framegate's own flags in force. Whoever has no targeting key is never dealt: the second
+    engine has no splits."""
 
     version: str
     with_key: FlagdCore
@@ -111,37 +113,36 @@ class FlagFile(AbstractProvider):
         return self._adopted.version if self._adopted else None
 
     def refresh(self) -> None:
-        """Look at the file and adopt it if it changed and is good. Every decision does this
-        first."""
-        if self._file.has_changed():
-            with self._lock:
-                if self._file.has_changed():
-                    self._load()
+        """Look at the file; adopt it if it changed and is good. Every decision does this first."""
+        if not self._file.has_changed():
+            return
+        with self._lock:
+            before = self._alarm
+            if self._file.has_changed():
+                self._alarm = self._load()
+            alarm = self._alarm
+        if alarm is not None and alarm != before:
+            self._config.on_alarm(alarm)
 
-    def _load(self) -> None:
+    def _load(self) -> Alarm | None:
+        known_content, self._content = self._content, None
         try:
             content = self._file.read()
         except UnreadableFileError as exc:
-            self._refuse(AlarmKind.UNREADABLE, str(exc))
-            return
+            return self._refusal(AlarmKind.UNREADABLE, str(exc))
         if content is None:
-            self._refuse(AlarmKind.MISSING, "there is no such file")
-            return
-        if content == self._content:
-            return
-        if errors := errors_of(check_flag_text(content, self._config.known_samplers)):
-            self._refuse(AlarmKind.INVALID, "; ".join(map(str, errors)), tuple(errors))
-        else:
-            self._adopted = _adopt(content)
-            self._alarm = None
+            return self._refusal(AlarmKind.MISSING, "there is no such file")
         self._content = content
+        if content == known_content:
+            return self._alarm
+        if errors := errors_of(check_flag_text(content, self._config.known_samplers)):
+            detail = f"{errors[0]} ({len(errors)} in all)"
+            return self._refusal(AlarmKind.INVALID, detail, tuple(errors))
+        self._adopted = _adopt(content)
+        return None
 
-    def _refuse(self, kind: AlarmKind, detail: str, findings: tuple[Finding, ...] = ()) -> None:
-        self._content = None
-        alarm = Alarm(kind, str(self.path), detail, findings, self._adopted is None)
-        if alarm != self._alarm:
-            self._alarm = alarm
-            self._config.on_alarm(alarm)
+    def _refusal(self, kind: AlarmKind, detail: str, findings: tuple[Finding, ...] = ()) -> Alarm:
+        return Alarm(kind, str(self.path), detail, findings, self._adopted is None)
 
     def get_metadata(self) -> Metadata:
         return Metadata(name=PROVIDER_NAME)
@@ -207,57 +208,56 @@ def build_provider(config: FlagFileConfig) -> FlagFile:
 
 
 def _adopt(content: bytes) -> _Adopted:
-    digest = hashlib.sha256(content).hexdigest()[:8]
     document = parse_flag_text(content)
     metadata = document.get("metadata", {})
+    own = {key: flag for key, flag in document["flags"].items() if key in ALL_KEYS}
+    digest = hashlib.sha256(content).hexdigest()[:8]
     version = f"{metadata.get('version', 'unversioned')}@{digest}"
-    flags = document["flags"]
+    metadata = {**metadata, VERSION_METADATA: version}
     return _Adopted(
         version=version,
-        with_key=_engine({key: _mark_dealt(flag) for key, flag in flags.items()}, version),
-        without_key=_engine({key: _deal_nobody(flag) for key, flag in flags.items()}, version),
+        with_key=_engine({key: _mark_dealt(flag) for key, flag in own.items()}, metadata),
+        without_key=_engine({key: _deal_nobody(flag) for key, flag in own.items()}, metadata),
     )
 
 
-def _engine(flags: dict[str, Json], version: str) -> FlagdCore:
+def _engine(flags: dict[str, Json], metadata: dict[str, Json]) -> FlagdCore:
     core = FlagdCore()
-    core.set_flags({"flags": flags, "metadata": {VERSION_METADATA: version}})
+    core.set_flags({"flags": flags, "metadata": metadata})
     return core
 
 
-def _mark_dealt(flag: dict[str, Any]) -> dict[str, Any]:
-    """The same flag, its split naming twins of the variants, so that a dealt user can be told from
-    one whom a condition named. The names take no part in the dealing."""
-    split = find_split(flag.get("targeting"))
-    if split is None:
+def _mark_dealt(flag: dict[str, Json]) -> dict[str, Json]:
+    """The same flag, its split naming twins of the variants, so that a user who was dealt to an arm
+    can be told from one whom a condition named. The names take no part in the dealing."""
+    splits = find_splits(flag.get("targeting"))
+    if not splits:
         return dict(flag)
+    salt = splits[0].salt
     twins = {f"{name}{_DEALT_SUFFIX}": value for name, value in flag["variants"].items()}
 
-    def rename(arguments: list[Any]) -> dict[str, Any]:
-        *bucketing, (candidate, _), (control, _) = arguments
-        arms = [
-            [f"{candidate}{_DEALT_SUFFIX}", split.candidate.weight],
-            [f"{control}{_DEALT_SUFFIX}", split.control.weight],
-        ]
+    def name_twins(arguments: list[Json]) -> Json:
+        *bucketing, candidate, control = arguments
+        arms = [[f"{name}{_DEALT_SUFFIX}", weight] for name, weight in (candidate, control)]
         return {"fractional": [*bucketing, *arms]}
 
     return {
         **flag,
         "variants": flag["variants"] | twins,
-        "targeting": replace_splits(flag["targeting"], rename),
-        "metadata": {} if split.salt is None else {SALT_METADATA: split.salt},
+        "targeting": replace_splits(flag["targeting"], name_twins),
+        "metadata": flag.get("metadata", {}) | ({} if salt is None else {SALT_METADATA: salt}),
     }
 
 
-def _deal_nobody(flag: dict[str, Any]) -> dict[str, Any]:
-    # `{"if": []}` is null in JSON logic: the default variant, with reason DEFAULT.
-    if "targeting" not in flag:
+def _deal_nobody(flag: dict[str, Json]) -> dict[str, Json]:
+    if not flag.get("targeting"):
         return dict(flag)
+    # `{"if": []}` is null in JSON logic: the default variant, with reason DEFAULT.
     return {**flag, "targeting": replace_splits(flag["targeting"], lambda _: {"if": []})}
 
 
 def _named(details: FlagResolutionDetails[_T]) -> FlagResolutionDetails[_T]:
-    variant = details.variant
-    if variant is None or not variant.endswith(_DEALT_SUFFIX):
-        return details
-    return replace(details, variant=variant.removesuffix(_DEALT_SUFFIX), reason=Reason.SPLIT)
+    if details.variant is not None and details.variant.endswith(_DEALT_SUFFIX):
+        details.variant = details.variant.removesuffix(_DEALT_SUFFIX)
+        details.reason = Reason.SPLIT
+    return details

@@ -49,18 +49,27 @@ class Split:
     candidate: Arm
     control: Arm
 
+    @property
+    def total(self) -> int:
+        return self.candidate.weight + self.control.weight
 
-def find_split(rule: Json) -> Split | None:
-    """The one split of a checked rule, or None where the rule deals nobody."""
-    found: list[Split] = []
 
-    def note(arguments: list[Json]) -> None:
-        bucketing, arms = _parts(arguments)
-        salt = None if bucketing is None else "".join(bucketing["cat"][:-1])
-        found.append(Split(salt, Arm(*arms[0]), Arm(*arms[1])))
-
-    replace_splits(rule, note)
-    return found[0] if found else None
+def find_splits(rule: Json) -> list[Split]:
+    """The splits of a rule, in its order; what is no well-formed split is passed over."""
+    match rule:
+        case {"fractional": [[str(), int()] as candidate, [str(), int()] as control]}:
+            return [Split(None, Arm(*candidate), Arm(*control))]
+        case {
+            "fractional": [
+                {"cat": [*salts, _]},
+                [str(), int()] as candidate,
+                [str(), int()] as control,
+            ]
+        }:
+            return [Split("".join(map(str, salts)), Arm(*candidate), Arm(*control))]
+        case {"if": [*branches]}:
+            return [split for branch in branches for split in find_splits(branch)]
+    return []
 
 
 def replace_splits(rule: Json, replace: Callable[[list[Json]], Json]) -> Json:
@@ -83,7 +92,7 @@ def check_rule(rule: Json, variants: Mapping[str, Json], where: str) -> list[Fin
     """What is wrong with a flag's `targeting`; empty when it is one of the rules above, with one
     split at most."""
     findings = list(_check_branch(rule, variants, where, has_key=False))
-    if not findings and str(rule).count("'fractional'") > 1:
+    if len(find_splits(rule)) > 1:
         fix = "Roll out one candidate at a time; use the condition of an `if` to choose its users"
         findings.append(error(where, "more than one `fractional`", fix))
     return findings

@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import anyio
 from watchfiles import awatch
 
 from flags.provider import FlagFile
 
-IDLE_LOOK_MS = 5_000
-"""The file is looked at this often without any event, for changes that the folder does not tell of:
-a symbolic link into another folder, a network file system, a folder that does not exist yet."""
 
-
-async def watch(flag_file: FlagFile) -> None:
+async def watch(flag_file: FlagFile, *, idle_look_s: float = 5.0) -> None:
     """Look at the flag file whenever its folder changes, until cancelled.
 
     Decisions do not need it: each looks at the file itself. It watches the folder, because an
-    atomic rename replaces the file that a watch on the file would hold on to.
+    atomic rename replaces the file that a watch on the file would hold on to, and looks every
+    `idle_look_s` seconds without any event: a symbolic link into another folder, a network file
+    system and a folder that does not exist yet send none.
     """
-    folder = flag_file.path.parent
     while True:
         flag_file.refresh()
-        if not folder.is_dir():
-            await anyio.sleep(IDLE_LOOK_MS / 1000)
-            continue
-        async for _ in awatch(
-            folder,
-            debounce=50,
-            step=10,
-            rust_timeout=IDLE_LOOK_MS,
-            yield_on_timeout=True,
-            recursive=False,
-            watch_filter=None,
-        ):
-            flag_file.refresh()
-            if not folder.is_dir():
-                break
+        # No such folder yet, or no watch to be had: look at intervals, and try again.
+        with contextlib.suppress(OSError):
+            async for _ in awatch(
+                flag_file.path.parent,
+                debounce=50,
+                step=10,
+                rust_timeout=round(idle_look_s * 1000),
+                yield_on_timeout=True,
+                recursive=False,
+                watch_filter=None,
+            ):
+                flag_file.refresh()
+        await anyio.sleep(idle_look_s)
