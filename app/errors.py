@@ -7,6 +7,7 @@ FramegateError
 │   ├── InvalidRequestError          422 invalid-request
 │   ├── EmptyUploadError             400 empty-upload
 │   ├── VideoTooLargeError           413 video-too-large
+│   ├── UploadTimeoutError           408 upload-timeout
 │   ├── VideoUrlNotSupportedError    422 video-url-not-supported
 │   ├── VideoNotFoundError           404 video-not-found
 │   ├── AnswerNotFoundError          404 answer-not-found
@@ -113,6 +114,13 @@ class VideoTooLargeError(RequestError):
     code = "video-too-large"
     title = "The upload is larger than this service accepts"
     action = "Send a shorter or more strongly compressed video (FRAMEGATE_MAX_UPLOAD_BYTES)."
+
+
+class UploadTimeoutError(RequestError):
+    status = 408
+    code = "upload-timeout"
+    title = "The upload came too slowly"
+    action = "Upload again over a steadier connection (FRAMEGATE_UPLOAD_IDLE_TIMEOUT_S)."
 
 
 class VideoUrlNotSupportedError(RequestError):

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import difflib
+import os
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 MIB = 1024 * 1024
+ENV_PREFIX = "FRAMEGATE_"
+
+
+class SettingsError(Exception):
+    """The environment holds a FRAMEGATE_ name that does not exist, or a value out of range."""
 
 
 class Settings(BaseSettings):
     """Frozen; unknown `FRAMEGATE_*` names are refused by `load_settings`."""
 
-    model_config = SettingsConfigDict(env_prefix="FRAMEGATE_", frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, frozen=True, extra="forbid")
 
     # Service
     host: str = Field("127.0.0.1", description="Address the gateway listens on.")
@@ -42,7 +49,7 @@ class Settings(BaseSettings):
         512 * MIB, gt=0, description="Largest upload, enforced while receiving."
     )
     upload_idle_timeout_s: float = Field(
-        30.0, gt=0, description="An upload that sends nothing for so long is dropped."
+        30.0, gt=0, description="An upload that sends less than 64 KiB in so long is dropped (408)."
     )
     max_concurrent_uploads: int = Field(8, gt=0, description="Further uploads get 429.")
     min_free_disk_bytes: int = Field(
@@ -100,6 +107,9 @@ class Settings(BaseSettings):
         None, description="State of the kill switch; default <data_dir>/kill-switch.json."
     )
     extra_samplers: str = Field("", description="Outside samplers, comma separated `module:Class`.")
+    sampler_options: dict[str, dict[str, object]] = Field(
+        default_factory=dict, description='Options by sampler, JSON: {"aks": {"all_depth": 4}}.'
+    )
     user_hash_salt: SecretStr = Field(
         SecretStr("framegate"), description="Salt of hashed user ids in logs."
     )
@@ -159,3 +169,33 @@ class Settings(BaseSettings):
     @property
     def kill_switch_path(self) -> Path:
         return self.kill_switch_file or self.data_dir / "kill-switch.json"
+
+    @property
+    def extra_sampler_targets(self) -> tuple[str, ...]:
+        """`module:Class` of each outside sampler that the operator names."""
+        return tuple(part.strip() for part in self.extra_samplers.split(",") if part.strip())
+
+    @property
+    def local_url(self) -> str:
+        """Where a client on this machine finds the gateway."""
+        host = "127.0.0.1" if self.host in {"0.0.0.0", "::"} else self.host
+        return f"http://{host}:{self.port}"
+
+
+def load_settings() -> Settings:
+    """Settings from the environment. Raises `SettingsError` with every bad name and value."""
+    known = {ENV_PREFIX + name.upper() for name in Settings.model_fields}
+    unknown = [name for name in os.environ if name.startswith(ENV_PREFIX) and name not in known]
+    if unknown:
+        raise SettingsError("; ".join(_unknown_text(name, known) for name in sorted(unknown)))
+    try:
+        return Settings()
+    except ValidationError as exc:
+        texts = [f"{ENV_PREFIX}{str(e['loc'][0]).upper()}: {e['msg']}" for e in exc.errors()]
+        raise SettingsError("; ".join(texts)) from exc
+
+
+def _unknown_text(name: str, known: set[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f" (did you mean {close[0]}?)" if close else ""
+    return f"{name} is no setting{hint}; docs/settings.md lists them"
