@@ -41,8 +41,8 @@ MOST_COMPARED_ROWS = 20_000
 def detected_start_rows(embeddings: FloatArray, prominence: float) -> IndexArray:
     """int64, first element 0: rows at which the picture changes, by peaks of 1 - cosine.
 
-    `embeddings` is float32 `[C, D]`, L2-normalised, C >= 1. After DIG (arXiv 2512.04000), which uses
-    a prominence of 0.1.
+    `embeddings` is float32 `[C, D]`, L2-normalised, C >= 1. After DIG (arXiv 2512.04000), which
+    uses a prominence of 0.1.
     """
     stride = -(-len(embeddings) // MOST_COMPARED_ROWS)
     compared = embeddings[::stride]
@@ -63,7 +63,7 @@ def shot_quotas(weights: TimeArray, wanted: int, lengths: IndexArray) -> IndexAr
         quotas = np.zeros(len(weights), dtype=np.int64)
         quotas[top_rows(weights, wanted)] = 1
         return quotas
-    # Light shots, whose fair share is below one, get their one first; the others share what is left.
+    # Light shots, whose fair share is below one, get their one first; the others share the rest.
     order = np.argsort(weights, kind="stable")
     ascending = weights[order]
     still_to_share = np.cumsum(ascending[::-1])[::-1]
