@@ -1,0 +1,33 @@
+"""What happens while a question is answered, in this order; `app/api/answers.py` sends it.
+
+    IndexProgress*   Evidence   TextDelta*   Usage
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from app.answer_documents import EvidenceDocument
+from app.generate.contract import TextDelta, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class IndexProgress:
+    """The video is still being indexed."""
+
+    status: str
+    fraction: float
+    """0..1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Complete before the first token."""
+
+    document: EvidenceDocument
+
+
+AnswerEvent: TypeAlias = IndexProgress | Evidence | TextDelta | Usage
+Emit: TypeAlias = Callable[[AnswerEvent], Awaitable[None]]

@@ -1,0 +1,102 @@
+"""Is it alive, can it answer, and its metrics."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from fastapi import APIRouter, Response
+from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import BaseModel, Field
+
+from flags.kill_switch import KillSwitch
+from flags.provider import FlagFile
+
+CHECK_TIMEOUT_S = 2.0
+
+
+class PartDocument(BaseModel):
+    is_ready: bool
+    detail: str = Field("", description="What is wrong, or what the part is.")
+
+
+class KillSwitchState(BaseModel):
+    is_on: bool
+    who: str
+    why: str
+    at: str
+
+
+class ReadinessDocument(BaseModel):
+    is_ready: bool = Field(description="Questions can be answered now.")
+    parts: dict[str, PartDocument]
+    kill_switch: KillSwitchState
+    flags_alarm: str | None = Field(description="Why the flag file is not obeyed, if so.")
+    flag_version: str | None
+
+
+Check = Callable[[], Awaitable[str]]
+"""Returns what the part is; raises when it is away."""
+
+
+@dataclass(frozen=True, slots=True)
+class HealthServices:
+    checks: Mapping[str, Check]
+    flag_file: FlagFile
+    kill_switch: KillSwitch
+    metrics_text: Callable[[], bytes]
+
+
+def health_router(services: HealthServices) -> APIRouter:
+    router = APIRouter(tags=["health"])
+
+    @router.get("/healthz", summary="The gateway is alive")
+    async def healthz() -> dict[str, str]:
+        return {"status": "alive"}
+
+    @router.get(
+        "/readyz",
+        responses={503: {"model": ReadinessDocument}},
+        summary="Every part that an answer needs is there",
+    )
+    async def readyz(response: Response) -> ReadinessDocument:
+        names = list(services.checks)
+        parts = await asyncio.gather(*(_checked(services.checks[name]) for name in names))
+        document = _readiness(dict(zip(names, parts, strict=True)), services)
+        if not document.is_ready:
+            response.status_code = 503
+            response.headers["Retry-After"] = "5"
+        return document
+
+    @router.get("/metrics", summary="Prometheus metrics", response_class=Response)
+    async def metrics() -> Response:
+        text = await asyncio.to_thread(services.metrics_text)
+        return Response(text, media_type=CONTENT_TYPE_LATEST)
+
+    return router
+
+
+def _readiness(parts: dict[str, PartDocument], services: HealthServices) -> ReadinessDocument:
+    switch = services.kill_switch.read()
+    services.flag_file.refresh()
+    alarm = services.flag_file.alarm
+    return ReadinessDocument(
+        is_ready=all(part.is_ready for part in parts.values()),
+        parts=parts,
+        kill_switch=KillSwitchState(
+            is_on=switch.is_on, who=switch.who, why=switch.why, at=switch.at
+        ),
+        flags_alarm=None if alarm is None else f"{alarm.kind}: {alarm.detail}",
+        flag_version=services.flag_file.version,
+    )
+
+
+async def _checked(check: Check) -> PartDocument:
+    try:
+        async with asyncio.timeout(CHECK_TIMEOUT_S):
+            return PartDocument(is_ready=True, detail=await check())
+    except TimeoutError:
+        return PartDocument(is_ready=False, detail=f"no answer within {CHECK_TIMEOUT_S:g} s")
+    except (OSError, RuntimeError) as exc:
+        return PartDocument(is_ready=False, detail=str(exc))

@@ -1,0 +1,73 @@
+"""The kill switch over HTTP, for operators."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.api.operators import OperatorGate
+from app.api.problems import ProblemDocument
+from flags.kill_switch import KillState, KillSwitch
+from observability.logs import log_event
+from observability.metrics import Metrics
+from observability.names import Event
+
+logger = logging.getLogger(__name__)
+
+
+class KillSwitchRequest(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{"is_on": True, "who": "ana", "why": "answers got worse since 14:00"}]
+        },
+    )
+
+    is_on: bool = Field(description="True: every next answer is by `uniform`.")
+    who: str = Field(min_length=1, max_length=256)
+    why: str = Field(min_length=1, max_length=1000)
+
+
+class KillSwitchDocument(BaseModel):
+    is_on: bool
+    who: str
+    why: str
+    at: str = Field(description="ISO 8601, UTC; empty when it was never set.")
+
+
+def kill_switch_router(switch: KillSwitch, gate: OperatorGate, metrics: Metrics) -> APIRouter:
+    router = APIRouter(
+        prefix="/v1/kill-switch",
+        tags=["operators"],
+        dependencies=[Depends(gate)],
+        responses={403: {"model": ProblemDocument}},
+    )
+
+    @router.get("", summary="Is the kill switch on")
+    async def get_kill_switch() -> KillSwitchDocument:
+        return _document(switch.read())
+
+    @router.put("", summary="Force the baseline for every answer, or let the flags decide again")
+    async def put_kill_switch(body: KillSwitchRequest) -> KillSwitchDocument:
+        state = await asyncio.to_thread(
+            lambda: switch.set(is_on=body.is_on, who=body.who, why=body.why)
+        )
+        metrics.kill_switch_is(on=state.is_on)
+        log_event(
+            logger,
+            Event.KILL_SWITCH_CHANGED,
+            level=logging.WARNING,
+            is_on=state.is_on,
+            who=state.who,
+            why=state.why,
+        )
+        return _document(state)
+
+    return router
+
+
+def _document(state: KillState) -> KillSwitchDocument:
+    return KillSwitchDocument(is_on=state.is_on, who=state.who, why=state.why, at=state.at)

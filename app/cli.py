@@ -1,0 +1,223 @@
+"""The `framegate` command: run the service, ask about a video, and operate it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from app.cli_client import CliError, FramegateClient
+from app.cli_output import console, error_console, progress_bar, show_evidence
+from app.cli_output import show_samplers as print_samplers
+from app.cli_output import show_videos as print_videos
+from app.demo import run_demo
+from app.settings import Settings, load_settings
+from app.supervise.services import serve as serve_forever
+from app.supervise.services import stop as stop_service
+from flags.check import check_flag_text
+from flags.findings import Severity
+from flags.kill_switch import FileKillSwitch
+from samplers.registry import load_registry
+
+app = typer.Typer(
+    name="framegate",
+    help="Answers questions about videos; flags choose which frames the model sees.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+flags_app = typer.Typer(help="Flag files.", no_args_is_help=True)
+kill_switch_app = typer.Typer(
+    help="Force the baseline sampler for every answer, whatever the flags say.",
+    no_args_is_help=True,
+)
+app.add_typer(flags_app, name="flags")
+app.add_typer(kill_switch_app, name="kill-switch")
+
+Server = Annotated[
+    str | None, typer.Option(help="Address of the service; default from FRAMEGATE_HOST and _PORT.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the service's JSON document.")]
+
+
+def _client(server: str | None) -> FramegateClient:
+    settings = load_settings()
+    key = settings.operator_key.get_secret_value() if settings.operator_key else None
+    return FramegateClient(server or settings.local_url, key)
+
+
+@app.command()
+def serve(
+    host: Annotated[str | None, typer.Option(help="Overrides FRAMEGATE_HOST.")] = None,
+    port: Annotated[int | None, typer.Option(help="Overrides FRAMEGATE_PORT.")] = None,
+    workers: Annotated[int, typer.Option(help="Gateway processes; only 1 is supported.")] = 1,
+) -> None:
+    """Run the service: gateway, encoder process and language model, until Ctrl-C."""
+    if workers != 1:
+        raise CliError(
+            "--workers above 1 is not supported yet: indexing and running answers are tracked in "
+            "one gateway process. Run one worker; the encoder and the LLM have their own processes."
+        )
+    changes = {k: v for k, v in {"host": host, "port": port}.items() if v is not None}
+    settings = Settings.model_validate(load_settings().model_dump() | changes)
+    raise typer.Exit(asyncio.run(serve_forever(settings)))
+
+
+@app.command()
+def stop() -> None:
+    """Stop the service that runs on this data folder."""
+    settings = load_settings()
+    if asyncio.run(stop_service(settings)):
+        console.print("Stopped.")
+    else:
+        console.print(f"Nothing is running on {settings.data_dir}.")
+
+
+@app.command()
+def demo() -> None:
+    """Start the service, ingest a real clip, ask about it, and leave the service running."""
+    run_demo(load_settings())
+
+
+@app.command()
+def ask(
+    video: Annotated[str, typer.Argument(help="A video file, or the video_id of an earlier one.")],
+    question: Annotated[str, typer.Argument(help="The question.")],
+    sampler: Annotated[str | None, typer.Option(help="Operators: use this sampler.")] = None,
+    budget: Annotated[int | None, typer.Option(help="At most so many frames.")] = None,
+    user: Annotated[str | None, typer.Option(help="User id, for sticky assignment.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Longest answer, in tokens.")] = None,
+    as_json: AsJson = False,
+    server: Server = None,
+) -> None:
+    """Upload a video (unless it is known), wait for its index, ask, print answer and evidence."""
+    fields = {"sampler": sampler, "budget": budget, "user_id": user, "max_tokens": max_tokens}
+    body: dict[str, Any] = {k: v for k, v in fields.items() if v is not None}
+    with _client(server) as client:
+        body |= {"video_id": ingest(client, video), "question": question}
+        answer = stream_answer(client, body, echo=not as_json)
+    if as_json:
+        console.print_json(json.dumps(answer))
+    else:
+        show_evidence(answer)
+
+
+def ingest(client: FramegateClient, video: str) -> str:
+    """The video_id of a file (uploaded, then indexed) or of an id, once it is ready."""
+    path = Path(video)
+    is_file = path.is_file()
+    if not is_file and len(video) != 64:
+        raise CliError(f"{video} is neither a file nor a video_id (64 hex digits).")
+    with progress_bar() as progress:
+        video_id = video
+        if is_file:
+            upload = progress.add_task("upload", total=path.stat().st_size)
+            document = client.upload(path, lambda sent: progress.update(upload, completed=sent))
+            video_id = str(document["video_id"])
+        index = progress.add_task("index", total=1.0)
+        client.wait_until_indexed(video_id, lambda done: progress.update(index, completed=done))
+    return video_id
+
+
+def stream_answer(client: FramegateClient, body: dict[str, Any], *, echo: bool) -> dict[str, Any]:
+    """The finished answer's document; with `echo`, tokens are printed as they come."""
+    for event in client.ask(body):
+        if event.name == "token" and echo:
+            console.print(event.data["text"], end="", markup=False, highlight=False)
+        elif event.name == "error":
+            raise CliError(f"{event.data['title']}. {event.data['detail']}")
+        elif event.name == "done":
+            if echo:
+                console.print()
+            return event.data
+    raise CliError("The service closed the stream before the answer was done; ask again.")
+
+
+@app.command()
+def videos(as_json: AsJson = False, server: Server = None) -> None:
+    """List the videos and how far they are."""
+    with _client(server) as client:
+        document = client.get("/v1/videos", limit=100)
+    if as_json:
+        console.print_json(json.dumps(document))
+    else:
+        print_videos(document["videos"])
+
+
+@app.command()
+def samplers(as_json: AsJson = False, server: Server = None) -> None:
+    """List the samplers of the running service, their options, and those that failed to load."""
+    with _client(server) as client:
+        document = client.get("/v1/samplers")
+    if as_json:
+        console.print_json(json.dumps(document))
+    else:
+        print_samplers(document)
+
+
+@flags_app.command("check")
+def flags_check(
+    file: Annotated[Path, typer.Argument(help="A flagd-format flag file.")],
+) -> None:
+    """Find what would go wrong with a flag file, silently or not, before it is put in place."""
+    settings = load_settings()
+    known = frozenset(load_registry(settings.extra_sampler_targets).ids)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise CliError(f"{file} cannot be read: {exc}") from exc
+    findings = check_flag_text(text, known)
+    for finding in findings:
+        colour = "red" if finding.severity is Severity.ERROR else "yellow"
+        console.print(
+            f"[{colour}]{finding.severity}[/{colour}] {finding.where}: {finding.what} {finding.action}",
+            highlight=False,
+        )
+    has_errors = any(finding.severity is Severity.ERROR for finding in findings)
+    if not findings:
+        console.print(f"{file}: no findings.")
+    raise typer.Exit(1 if has_errors else 0)
+
+
+def _kill_switch() -> FileKillSwitch:
+    return FileKillSwitch(load_settings().kill_switch_path)
+
+
+@kill_switch_app.command("on")
+def kill_switch_on(
+    why: Annotated[str, typer.Option(help="Kept with the switch and shown in /readyz.")],
+    who: Annotated[str, typer.Option(help="Your name.")] = "command line",
+) -> None:
+    """Every next answer is by `uniform`. Works also while the service is down."""
+    state = _kill_switch().set(is_on=True, who=who, why=why)
+    console.print(f"Kill switch ON since {state.at}: the next answer uses `uniform`.")
+    console.print("Back to the flags: framegate kill-switch off --why …")
+
+
+@kill_switch_app.command("off")
+def kill_switch_off(
+    why: Annotated[str, typer.Option(help="Kept with the switch.")],
+    who: Annotated[str, typer.Option(help="Your name.")] = "command line",
+) -> None:
+    """Let the flags decide again."""
+    _kill_switch().set(is_on=False, who=who, why=why)
+    console.print("Kill switch off: the flags decide the next answer.")
+
+
+@kill_switch_app.command("status")
+def kill_switch_status() -> None:
+    """Is it on, since when, by whom and why."""
+    state = _kill_switch().read()
+    text = "ON" if state.is_on else "off"
+    console.print(f"Kill switch {text}. {state.at} {state.who} {state.why}".strip())
+
+
+def main() -> None:
+    """Entry point: known errors are one readable line, never a traceback."""
+    try:
+        app()
+    except CliError as exc:
+        error_console.print(f"[red]Error:[/red] {exc}", highlight=False)
+        raise SystemExit(1) from exc

@@ -1,0 +1,94 @@
+"""How the command line shows answers, videos and samplers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+Document = dict[str, Any]
+
+console = Console()
+error_console = Console(stderr=True)
+
+
+@contextmanager
+def progress_bar() -> Iterator[Progress]:
+    """A bar on standard error, so that standard output stays the answer's."""
+    columns = (
+        TextColumn("{task.description:<10}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=error_console, disable=not sys.stderr.isatty()) as progress:
+        yield progress
+
+
+def show_evidence(answer: Document) -> None:
+    """Frames, sampler, budget, tokens and times of one answer."""
+    evidence = answer["evidence"]
+    sampler = evidence["sampler"]
+    budget = evidence["budget"]
+    tokens = evidence["vision_tokens"]
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
+    table.add_row("frames", ", ".join(f"{f['seconds']:.2f} s" for f in evidence["frames"]))
+    table.add_row(
+        "sampler",
+        f"{sampler['id']} {sampler['version']} ({sampler['reason']}, variant {sampler['variant']})",
+    )
+    if sampler["fallback"]:
+        fallback = sampler["fallback"]
+        table.add_row(
+            "fallback", f"{fallback['sampler']} {fallback['kind']}: {fallback['message']}"
+        )
+    table.add_row("budget", f"{budget['frames']} frames, limited by {budget['limited_by']}")
+    table.add_row(
+        "tokens",
+        f"{tokens['before_reduction']} → {tokens['after_reduction']} by `{tokens['reducer']}`",
+    )
+    table.add_row("times", ", ".join(f"{k} {v:.3f} s" for k, v in answer["timings_s"].items()))
+    for warning in evidence["warnings"]:
+        table.add_row("warning", warning)
+    table.add_row("answer", f"{answer['answer_id']}, trace {answer['trace_id']}")
+    console.print(table)
+
+
+def show_videos(videos: list[Document]) -> None:
+    table = Table("video", "status", "seconds", "frames", "candidates", "size")
+    for video in videos:
+        facts = video.get("facts") or {}
+        progress = f" {video['progress']:.0%}" if video["status"] == "processing" else ""
+        table.add_row(
+            video["video_id"],
+            video["status"] + progress,
+            f"{facts['duration_s']:.2f}" if facts else "",
+            str(facts.get("num_frames", "")),
+            str(facts.get("num_candidates", "")),
+            f"{video['size_bytes'] / 1e6:.1f} MB",
+        )
+    console.print(table)
+
+
+def show_samplers(document: Document) -> None:
+    table = Table("sampler", "version", "from", "fills budget", "uses query", "options")
+    for sampler in document["samplers"]:
+        options = ", ".join(f"{o['name']}={o['value']}" for o in sampler["options"])
+        table.add_row(
+            sampler["id"],
+            sampler["version"],
+            "Framegate" if sampler["is_builtin"] else "outside",
+            "yes" if sampler["fills_budget"] else "no",
+            "yes" if sampler["uses_query"] else "no",
+            options,
+        )
+    console.print(table)
+    for unavailable in document["unavailable"]:
+        console.print(f"[red]unavailable[/red] {unavailable['id']}: {unavailable['error']}")

@@ -1,0 +1,126 @@
+"""Puts together what an answer stands on. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.answer_documents import (
+    BudgetDocument,
+    EvidenceDocument,
+    FallbackDocument,
+    FrameDocument,
+    SamplerDocument,
+    SceneDocument,
+    TokensDocument,
+)
+from app.budget import Budget
+from app.generate.contract import ReducedTokens
+from app.question import Question
+from app.sampler_table import SamplerTable
+from app.select_frames import Selection
+from app.selection_inputs import SelectionInputs
+from app.stores.library import StoredVideo
+from flags.evaluate import Decision
+from observability.names import Cache
+
+MODALITIES = ["pictures"]
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentFacts:
+    """What is the same for every answer of this deployment."""
+
+    table: SamplerTable
+    reducer_id: str
+    encoder_id: str
+    llm_id: str
+    profile: str
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceParts:
+    """What the stages before generation found for one question."""
+
+    question: Question
+    video: StoredVideo
+    decision: Decision
+    budget: Budget
+    inputs: SelectionInputs
+    selection: Selection
+    reduced: ReducedTokens
+
+
+def evidence_document(
+    parts: EvidenceParts, facts: DeploymentFacts, timings_s: dict[str, float]
+) -> EvidenceDocument:
+    return EvidenceDocument(
+        sampler=_sampler(parts, facts.table),
+        frames=_frames(parts),
+        scenes=_scenes(parts.video),
+        budget=BudgetDocument(
+            frames=parts.budget.frames, limited_by=str(parts.budget.limited_by)
+        ),
+        vision_tokens=TokensDocument(
+            before_reduction=parts.reduced.num_tokens_before,
+            after_reduction=len(parts.reduced.tokens),
+            reducer=facts.reducer_id,
+        ),
+        caches=_caches(parts.inputs),
+        encoder=facts.encoder_id,
+        llm=facts.llm_id,
+        profile=facts.profile,
+        modalities=MODALITIES,
+        warnings=list(parts.inputs.warnings),
+        timings_s=timings_s,
+    )
+
+
+def _sampler(parts: EvidenceParts, table: SamplerTable) -> SamplerDocument:
+    used = table.entry(parts.selection.sampler_id)
+    fallback = parts.selection.fallback
+    return SamplerDocument(
+        id=used.id,
+        version=used.version,
+        options=table.options(used.id),
+        variant=parts.decision.variant,
+        reason=parts.decision.reason,
+        flag_version=parts.decision.flag_version,
+        error=parts.decision.error,
+        fallback=fallback
+        and FallbackDocument(
+            sampler=fallback.sampler_id, kind=str(fallback.kind), message=fallback.message
+        ),
+    )
+
+
+def _frames(parts: EvidenceParts) -> list[FrameDocument]:
+    indices = parts.selection.indices
+    return [
+        FrameDocument(
+            index=index,
+            seconds=round(seconds, 6),
+            picture=f"/v1/videos/{parts.video.video_id}/frames/{index}.jpg",
+        )
+        for index, seconds in zip(indices, parts.video.seconds(indices), strict=True)
+    ]
+
+
+def _scenes(video: StoredVideo) -> list[SceneDocument]:
+    times, end_s = video.table.timestamps_s, video.table.duration_s
+    return [
+        SceneDocument(
+            start_s=round(float(times[scene.start_frame]), 6),
+            end_s=round(
+                float(times[scene.end_frame]) if scene.end_frame < len(times) else end_s, 6
+            ),
+        )
+        for scene in video.scenes
+    ]
+
+
+def _caches(inputs: SelectionInputs) -> dict[str, str]:
+    """Features and label distributions are always read from the store at question time."""
+    caches = {str(Cache.FEATURES): "hit", str(Cache.LABEL_DISTRIBUTIONS): "hit"}
+    if inputs.is_query_vector_hit is not None:
+        caches[str(Cache.QUERY_VECTORS)] = "hit" if inputs.is_query_vector_hit else "miss"
+    return caches

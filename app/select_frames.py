@@ -1,0 +1,152 @@
+"""Stage 3, sample: `VideoHandle, query, budget, scenes -> list[int]`, and never a failed answer.
+
+A sampler that raises, breaks the contract, overruns its deadline or lacks its features is replaced,
+for this answer, by `uniform`; the failure is reported and counted by kind. This is the one place
+with a broad `except`: a sampler is foreign code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from time import perf_counter
+
+from app.sampler_breaker import SamplerBreaker
+from app.sampler_table import SamplerTable
+from app.stores.video_handle import StoredVideoHandle
+from observability.logs import log_event
+from observability.metrics import Metrics
+from observability.names import Event, SamplerFailure
+from samplers.contract import (
+    ContractViolationError,
+    FeaturesMissingError,
+    Scene,
+    check_selection,
+)
+
+logger = logging.getLogger(__name__)
+
+MAX_MESSAGE_CHARS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionRequest:
+    """One question's input to a sampler. `video` is lazy; nothing here holds pixels."""
+
+    video: StoredVideoHandle
+    query: str | None
+    budget: int
+    scenes: list[Scene] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """The sampler that was decided, and how it failed."""
+
+    sampler_id: str
+    kind: SamplerFailure
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Frame indices, strictly increasing, and the id of the sampler that chose them."""
+
+    indices: list[int]
+    sampler_id: str
+    fallback: Fallback | None
+
+
+class SelectionFailedError(Exception):
+    """A sampler gave no valid selection; `kind` is what the failure is counted under."""
+
+    def __init__(self, kind: SamplerFailure, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message[:MAX_MESSAGE_CHARS]
+
+
+RunSampler = Callable[[str, SelectionRequest], Awaitable[object]]
+"""Runs one sampler somewhere (thread or killable process) and returns what it returned."""
+
+
+class FrameSelector:
+    """Runs the decided sampler under its deadline and checks what it returns."""
+
+    def __init__(
+        self,
+        table: SamplerTable,
+        run_sampler: RunSampler,
+        breaker: SamplerBreaker,
+        metrics: Metrics,
+        *,
+        deadline_s: float,
+    ) -> None:
+        self._table = table
+        self._run_sampler = run_sampler
+        self._breaker = breaker
+        self._metrics = metrics
+        self._deadline_s = deadline_s
+
+    async def select_frames(self, sampler_id: str, request: SelectionRequest) -> Selection:
+        """Frame indices by `sampler_id`, or by `uniform` when that sampler fails. Never raises."""
+        started = perf_counter()
+        try:
+            indices = await self._checked(sampler_id, request)
+        except SelectionFailedError as failure:
+            return self._baseline_selection(Fallback(sampler_id, failure.kind, failure.message), request)
+        self._metrics.sampler_selected(sampler_id, perf_counter() - started)
+        return Selection(indices, sampler_id, None)
+
+    async def _checked(self, sampler_id: str, request: SelectionRequest) -> list[int]:
+        if sampler_id not in self._table.ids:
+            raise SelectionFailedError(SamplerFailure.UNKNOWN, f"no sampler {sampler_id!r}")
+        if self._breaker.is_open(sampler_id):
+            raise SelectionFailedError(
+                SamplerFailure.BREAKER_OPEN, "it overran its deadline too often; it rests a while"
+            )
+        result = await self._within_deadline(sampler_id, request)
+        try:
+            return check_selection(
+                result,
+                request.video,
+                request.budget,
+                fills_budget=self._table.entry(sampler_id).fills_budget,
+            )
+        except ContractViolationError as exc:
+            raise SelectionFailedError(SamplerFailure.CONTRACT, str(exc)) from exc
+
+    async def _within_deadline(self, sampler_id: str, request: SelectionRequest) -> object:
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                result = await self._run_sampler(sampler_id, request)
+        except TimeoutError as exc:
+            self._breaker.record_overrun(sampler_id)
+            message = f"no selection within {self._deadline_s:g} s"
+            raise SelectionFailedError(SamplerFailure.DEADLINE, message) from exc
+        except FeaturesMissingError as exc:
+            raise SelectionFailedError(SamplerFailure.DEPENDENCY, str(exc)) from exc
+        except Exception as exc:  # noqa: BLE001 - a sampler is foreign code and may raise anything
+            message = f"{type(exc).__name__}: {exc}"
+            raise SelectionFailedError(SamplerFailure.RAISED, message) from exc
+        self._breaker.record_success(sampler_id)
+        return result
+
+    def _baseline_selection(self, fallback: Fallback, request: SelectionRequest) -> Selection:
+        self._metrics.sampler_failed(fallback.sampler_id, fallback.kind)
+        self._metrics.sampler_fell_back(fallback.sampler_id)
+        log_event(
+            logger,
+            Event.SAMPLER_FAILED,
+            level=logging.WARNING,
+            sampler=fallback.sampler_id,
+            kind=str(fallback.kind),
+            error=fallback.message,
+        )
+        baseline = self._table.baseline
+        started = perf_counter()
+        indices = baseline.select(request.video, request.query, request.budget, request.scenes)
+        self._metrics.sampler_selected(baseline.id, perf_counter() - started)
+        return Selection(indices, baseline.id, fallback)
