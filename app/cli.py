@@ -14,12 +14,13 @@ from app.cli_output import console, error_console, progress_bar, show_evidence
 from app.cli_output import show_samplers as print_samplers
 from app.cli_output import show_videos as print_videos
 from app.demo import run_demo
-from app.settings import Settings, load_settings
+from app.settings import Settings, SettingsError, load_settings
 from app.supervise.services import serve as serve_forever
 from app.supervise.services import stop as stop_service
 from flags.check import check_flag_text
 from flags.findings import Severity
 from flags.kill_switch import FileKillSwitch
+from samplers.contract import SamplerError
 from samplers.registry import load_registry
 
 app = typer.Typer(
@@ -171,10 +172,7 @@ def flags_check(
     findings = check_flag_text(text, known)
     for finding in findings:
         colour = "red" if finding.severity is Severity.ERROR else "yellow"
-        console.print(
-            f"[{colour}]{finding.severity}[/{colour}] {finding.where}: {finding.what} {finding.action}",
-            highlight=False,
-        )
+        console.print(str(finding), style=colour, markup=False, highlight=False)
     has_errors = any(finding.severity is Severity.ERROR for finding in findings)
     if not findings:
         console.print(f"{file}: no findings.")
@@ -218,6 +216,10 @@ def main() -> None:
     """Entry point: known errors are one readable line, never a traceback."""
     try:
         app()
-    except CliError as exc:
-        error_console.print(f"[red]Error:[/red] {exc}", highlight=False)
+    except (CliError, SettingsError, SamplerError) as exc:
+        error_console.print(f"Error: {exc}", style="red", markup=False, highlight=False)
         raise SystemExit(1) from exc
+
+
+if __name__ == "__main__":
+    main()
