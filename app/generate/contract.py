@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,10 @@ class ChatMessage:
     content: str
 
 
+TokenCount: TypeAlias = Callable[[Sequence[ChatMessage]], int]
+"""Tokens that the LLM's chat template makes of these messages, answer header included."""
+
+
 @dataclass(frozen=True, slots=True)
 class TextDelta:
     text: str
@@ -61,6 +65,14 @@ class LanguageModel(Protocol):
 
     def stream(
         self, messages: list[ChatMessage], options: GenerationOptions
-    ) -> AsyncIterator[TextDelta | Usage]:
-        """Text deltas, then exactly one Usage. Closing the iterator stops the generation."""
+    ) -> AsyncGenerator[TextDelta | Usage, None]:
+        """Text deltas, then exactly one Usage. `aclose()` stops the generation (use `aclosing`).
+
+        Raises `LlmUnavailableError` (away, too slow, or its stream broke) and
+        `QuestionTooLongError` (the prompt exceeds the model's context).
+        """
+        ...
+
+    async def is_healthy(self) -> bool:
+        """The server answers now. Never raises."""
         ...
