@@ -30,6 +30,7 @@ from app.errors import (
 from app.settings import Settings
 from app.stores.catalogue import Catalogue
 from app.stores.layout import DataLayout
+from app.stores.removal import discard, empty_folder
 from observability.names import Stage
 from observability.stages import stage
 
@@ -119,7 +120,7 @@ class Intake:
 
     def recover(self) -> None:
         """At start-up: remove what a former process left half done. Raises OSError."""
-        _empty(self._layout.temporary)
+        empty_folder(self._layout.temporary)
         known = self._catalogue.video_ids()
         for path in [
             *self._layout.root.glob("videos/??/*"),
@@ -201,16 +202,6 @@ class _Spool:
             self.path.unlink(missing_ok=True)
 
 
-def discard(path: Path, layout: DataLayout) -> None:
-    """Remove a file or folder of the store: after one rename nobody finds it any more."""
-    doomed = layout.temporary / f"discarded-{uuid.uuid4().hex}"
-    try:
-        path.rename(doomed)
-    except FileNotFoundError:
-        return
-    _delete(doomed)
-
-
 async def _blocks(chunks: AsyncIterator[bytes], idle_timeout_s: float) -> AsyncIterator[bytes]:
     """Whole blocks (the last may be shorter), each within the timeout."""
     is_open = True
@@ -259,16 +250,3 @@ def _rename_durably(source: Path, target: Path) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
-
-
-def _empty(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in folder.iterdir():
-        _delete(path)
-
-
-def _delete(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)

@@ -94,6 +94,9 @@ class Settings(BaseSettings):
     # Encoder process
     encoder_threads: int = Field(2, gt=0, description="Torch threads of the encoder process.")
     encoder_batch: int = Field(4, gt=0, description="Pictures in one forward pass.")
+    encoder_patience_s: float = Field(
+        120.0, gt=0, description="How long indexing waits for an encoder process that is away."
+    )
     query_cache_entries: int = Field(10_000, gt=0, description="Query vectors kept in memory.")
     feature_cache_bytes: int = Field(
         256 * MIB, gt=0, description="Embeddings kept in memory as float32."

@@ -164,8 +164,14 @@ class Catalogue:
             return list(connection.scalars(query))
 
     def set_pending(self, video_id: str) -> None:
-        """Queue the video again (a retry, or its derived data are gone)."""
-        self._set(video_id, status=VideoStatus.PENDING, failure_code=None, failure_detail=None)
+        """Queue the video again: a retry, or its derived data are gone. Attempts start anew."""
+        self._set(
+            video_id,
+            status=VideoStatus.PENDING,
+            failure_code=None,
+            failure_detail=None,
+            num_attempts=0,
+        )
 
     def set_processing(self, video_id: str) -> None:
         """Indexing starts; counts an attempt."""

@@ -41,6 +41,10 @@ class VideoFacts:
     num_frames: int
     num_candidates: int
     num_scenes: int
+    start_s: float
+    """The file's own time of its first shown frame, which is second 0 everywhere else."""
+    last_s: float
+    """Second of the last frame."""
     duration_s: float
     width: int
     height: int
@@ -106,6 +110,8 @@ def _facts(row: Row[Any]) -> VideoFacts:
         num_frames=row.num_frames,
         num_candidates=row.num_candidates,
         num_scenes=row.num_scenes,
+        start_s=row.start_s,
+        last_s=row.last_s,
         duration_s=row.duration_s,
         width=row.width,
         height=row.height,

@@ -49,6 +49,8 @@ videos = Table(
     Column("num_frames", Integer),
     Column("num_candidates", Integer),
     Column("num_scenes", Integer),
+    Column("start_s", Float),
+    Column("last_s", Float),
     Column("duration_s", Float),
     Column("width", Integer),
     Column("height", Integer),
