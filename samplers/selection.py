@@ -6,6 +6,8 @@ Samplers work on candidate *rows* `0..C-1`; `finalise` repairs them and maps the
 from __future__ import annotations
 
 import heapq
+import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias
@@ -184,8 +186,9 @@ class _Gaps:
     """
 
     def __init__(self, times_s: TimeArray, ranks: RealArray) -> None:
-        self._times_s = times_s
-        self._ranks = ranks
+        # Lists: reading one element of an array costs ten times as much.
+        self._times_s: list[float] = times_s.tolist()
+        self._ranks: list[float] = ranks.tolist()
         self._heap: list[tuple[float, float, int, int, int]] = []
 
     def push(self, left: int, right: int) -> None:
@@ -208,13 +211,12 @@ class _Gaps:
         if right == len(self._times_s):
             return range(right - 1, right)
         middle_s = (self._times_s[left] + self._times_s[right]) / 2
-        nearest = int(np.searchsorted(self._times_s, middle_s))
+        nearest = bisect_left(self._times_s, middle_s, left + 1, right)
         # One row more than needed on either side covers the rounding of the middle.
         return range(max(left + 1, nearest - 2), min(right, nearest + 2))
 
     def _key(self, row: int, left: int, right: int) -> tuple[float, float, int]:
-        from_left_s = self._times_s[row] - self._times_s[left] if left >= 0 else np.inf
-        to_right_s = (
-            self._times_s[right] - self._times_s[row] if right < len(self._times_s) else np.inf
-        )
-        return -float(min(from_left_s, to_right_s)), -float(self._ranks[row]), row
+        times_s = self._times_s
+        from_left_s = times_s[row] - times_s[left] if left >= 0 else math.inf
+        to_right_s = times_s[right] - times_s[row] if right < len(times_s) else math.inf
+        return -min(from_left_s, to_right_s), -self._ranks[row], row

@@ -63,10 +63,9 @@ class InMemoryVideo:
         """A unit vector that depends on the text alone."""
         dimension = self.image_embeddings(encoder).shape[1]
         seed = int.from_bytes(sha256(query.encode()).digest()[:8])
-        vector: FloatArray = (
-            np.random.default_rng(seed).standard_normal(dimension).astype(np.float32)
-        )
-        return _read_only(vector / np.linalg.norm(vector))
+        vector = np.random.default_rng(seed).standard_normal((1, dimension))
+        unit = (vector / np.linalg.norm(vector)).astype(np.float32)
+        return _read_only(unit[0])
 
     def scores(self, encoder: str, query: str) -> FloatArray:
         if self.fixed_scores is not None:
