@@ -27,6 +27,7 @@ from app.errors import (
     NotFoundError,
     RequestError,
 )
+from observability.logs import log_event
 from observability.names import Event
 from observability.stages import current_trace_id
 
@@ -173,14 +174,12 @@ class UnexpectedErrorMiddleware:
             await self._app(scope, receive, send_and_note)
         except ClientDisconnect:
             return
-        except Exception:
+        except Exception as exc:
             if has_started:  # Too late for a document: the server cuts the connection, and logs.
                 raise
             request = Request(scope)
             members = problem_members(FramegateError(), instance=request.url.path)
-            logger.exception(
-                "unexpected error", extra=_log_fields(FramegateError(), request, members)
-            )
+            _log(FramegateError("unexpected error"), request, members, exc)
             await ProblemResponse(members, status_code=500)(scope, receive, send)
 
 
@@ -212,18 +211,21 @@ async def _on_http_exception(request: Request, error: HTTPException) -> ProblemR
     return problem_response(FramegateError(), request)
 
 
-def _log(error: FramegateError, request: Request, members: dict[str, Any]) -> None:
-    logger.warning("request failed: %s", error.detail, extra=_log_fields(error, request, members))
-
-
-def _log_fields(
-    error: FramegateError, request: Request, members: dict[str, Any]
-) -> dict[str, object]:
-    return {
-        "event": str(Event.REQUEST_FAILED),
-        "problem": error.code,
-        "status": error.status,
-        "method": request.method,
-        "path": request.url.path,
-        "trace_id": members["trace_id"],
-    }
+def _log(
+    error: FramegateError,
+    request: Request,
+    members: dict[str, Any],
+    unexpected: Exception | None = None,
+) -> None:
+    log_event(
+        logger,
+        Event.REQUEST_FAILED,
+        error.detail,
+        level=logging.WARNING if unexpected is None else logging.ERROR,
+        exc_info=unexpected,
+        problem=error.code,
+        status=error.status,
+        method=request.method,
+        path=request.url.path,
+        problem_trace_id=members["trace_id"],
+    )
