@@ -46,12 +46,13 @@ def upstream_rows(scores: RealArray, budget: int, power: float = 3.0) -> list[in
 def safe_rows(
     scores: RealArray, budget: int, power: float, shot_starts: IndexArray | None = None
 ) -> IndexArray:
-    """int64, ascending, unique rows, `budget` of them unless fewer rows have any density.
+    """int64, ascending, unique rows: `budget` of them where the mass has room.
 
     `scores` is `[C]`, finite and not constant, with C > budget >= 1. One frame is the best one, two
     are the quartiles (the published quantiles fall together there), more are the published
     quantiles, of which a repeated one moves to a free row between its neighbours: with
     `shot_starts` (int64 rows) first to the best row of another shot there, then to the nearest.
+    A repeat without a free row there is left to `finalise`.
     """
     if budget == 1:
         return np.array([np.argmax(scores)], dtype=np.int64)
