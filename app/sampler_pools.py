@@ -13,20 +13,24 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 
-from pebble import ProcessPool
+from pebble import ProcessExpired, ProcessPool
 
 from app.sampler_table import SamplerTable
-from app.select_frames import SelectionRequest
+from app.select_frames import SelectionFailedError, SelectionRequest, run_checked
 from app.stores.library import open_video_handle
 from app.stores.video_handle import VideoHandleSpec
+from observability.names import SamplerFailure
 from observability.stages import extracted_context, inject_context, run_in_thread
-from samplers.contract import Sampler, Scene
+from samplers.contract import Sampler, SamplerError, Scene
 from samplers.registry import load_registry
+
+PROCESS_START_S = 5.0
+"""How long a selection waits, beyond its deadline, for a process that is starting."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelectionTask:
-    """One selection, as another process needs it. Picklable; holds no arrays but the query vector."""
+    """One selection, as another process needs it: picklable, no arrays but the query vector."""
 
     target: str
     options: tuple[tuple[str, object], ...]
@@ -45,12 +49,15 @@ def _outside_sampler(target: str, options: tuple[tuple[str, object], ...], encod
     return entry.build(dict(options), encoder=encoder)
 
 
-def run_task(task: SelectionTask) -> object:
-    """In the selection process: build the sampler once, open the video, select."""
-    sampler = _outside_sampler(task.target, task.options, task.encoder)
-    with extracted_context(task.trace_context):
+def run_task(task: SelectionTask) -> list[int]:
+    """In the selection process. Raises `SelectionFailedError`."""
+    try:
+        sampler = _outside_sampler(task.target, task.options, task.encoder)
         video = open_video_handle(task.video)
-        return sampler.select(video, task.query, task.budget, task.scenes)
+    except (SamplerError, OSError) as exc:
+        raise SelectionFailedError(SamplerFailure.DEPENDENCY, str(exc)) from None
+    with extracted_context(task.trace_context):
+        return run_checked(sampler, SelectionRequest(video, task.query, task.budget, task.scenes))
 
 
 def load_outside_samplers(targets: tuple[str, ...]) -> None:
@@ -76,24 +83,22 @@ class SamplerPools:
         if outside:
             self._processes.schedule(load_outside_samplers, args=(outside,))
 
-    async def run_sampler(self, sampler_id: str, request: SelectionRequest) -> object:
-        """What the sampler returned, unchecked; raises what it raised.
+    async def run_sampler(
+        self, sampler_id: str, request: SelectionRequest, deadline_s: float
+    ) -> list[int]:
+        """The checked selection. Raises `SelectionFailedError`, or `TimeoutError`.
 
-        Cancelling the call (its deadline) kills the process of an outside sampler.
+        An outside sampler that overruns is killed with its process.
         """
         sampler = self._table.builtin(sampler_id)
         if sampler is None:
-            return await self._run_in_process(sampler_id, request)
-        return await run_in_thread(
-            self._threads,
-            sampler.select,
-            request.video,
-            request.query,
-            request.budget,
-            request.scenes,
-        )
+            return await self._run_in_process(sampler_id, request, deadline_s)
+        async with asyncio.timeout(deadline_s):
+            return await run_in_thread(self._threads, run_checked, sampler, request)
 
-    async def _run_in_process(self, sampler_id: str, request: SelectionRequest) -> object:
+    async def _run_in_process(
+        self, sampler_id: str, request: SelectionRequest, deadline_s: float
+    ) -> list[int]:
         task = SelectionTask(
             target=self._table.entry(sampler_id).target,
             options=tuple(self._table.options(sampler_id).items()),
@@ -104,10 +109,20 @@ class SamplerPools:
             scenes=request.scenes,
             trace_context=inject_context(),
         )
-        future: Future[object] = self._processes.schedule(run_task, args=(task,))
-        return await asyncio.wrap_future(future)
+        # The pool's clock starts when a process takes the task up, and kills it; ours bounds the
+        # wait for a process, which is being started anew when the one before was killed.
+        future: Future[list[int]] = self._processes.schedule(
+            run_task, args=(task,), timeout=deadline_s
+        )
+        try:
+            async with asyncio.timeout(deadline_s + PROCESS_START_S):
+                return await asyncio.wrap_future(future)
+        except ProcessExpired as exc:
+            raise SelectionFailedError(
+                SamplerFailure.RAISED, f"it ended its process (code {exc.exitcode})"
+            ) from exc
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
-        self._processes.stop()
+        self._processes.stop()  # type: ignore[no-untyped-call]  # pebble leaves it untyped
         self._processes.join()

@@ -7,7 +7,6 @@ with a broad `except`: a sampler is foreign code.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from observability.names import Event, SamplerFailure
 from samplers.contract import (
     ContractViolationError,
     FeaturesMissingError,
+    Sampler,
     Scene,
     check_selection,
 )
@@ -63,13 +63,34 @@ class SelectionFailedError(Exception):
     """A sampler gave no valid selection; `kind` is what the failure is counted under."""
 
     def __init__(self, kind: SamplerFailure, message: str) -> None:
-        super().__init__(message)
+        super().__init__(kind, message)  # both, so that it crosses processes
         self.kind = kind
         self.message = message[:MAX_MESSAGE_CHARS]
 
 
-RunSampler = Callable[[str, SelectionRequest], Awaitable[object]]
-"""Runs one sampler somewhere (thread or killable process) and returns what it returned."""
+def run_checked(sampler: Sampler, request: SelectionRequest) -> list[int]:
+    """What the sampler returned, checked. Raises `SelectionFailedError` and nothing else.
+
+    Runs in a selection thread or process. Foreign exceptions end here: they may not unpickle in
+    the gateway, and a `SystemExit` would end it.
+    """
+    try:
+        result = sampler.select(request.video, request.query, request.budget, request.scenes)
+        return check_selection(
+            result, request.video, request.budget, fills_budget=sampler.fills_budget
+        )
+    except FeaturesMissingError as exc:
+        raise SelectionFailedError(SamplerFailure.DEPENDENCY, str(exc)) from None
+    except ContractViolationError as exc:
+        raise SelectionFailedError(SamplerFailure.CONTRACT, str(exc)) from None
+    except BaseException as exc:  # noqa: BLE001 - a sampler is foreign code and may raise anything
+        message = f"{type(exc).__name__}: {exc}"
+        raise SelectionFailedError(SamplerFailure.RAISED, message) from None
+
+
+RunSampler = Callable[[str, SelectionRequest, float], Awaitable[list[int]]]
+"""Runs one sampler by `run_checked`, in a thread or a killable process, within seconds; raises what
+that raises, or `TimeoutError`."""
 
 
 class FrameSelector:
@@ -94,45 +115,29 @@ class FrameSelector:
         """Frame indices by `sampler_id`, or by `uniform` when that sampler fails. Never raises."""
         started = perf_counter()
         try:
-            indices = await self._checked(sampler_id, request)
+            indices = await self._within_deadline(sampler_id, request)
         except SelectionFailedError as failure:
-            return self._baseline_selection(Fallback(sampler_id, failure.kind, failure.message), request)
+            return self._baseline_selection(
+                Fallback(sampler_id, failure.kind, failure.message), request
+            )
         self._metrics.sampler_selected(sampler_id, perf_counter() - started)
         return Selection(indices, sampler_id, None)
 
-    async def _checked(self, sampler_id: str, request: SelectionRequest) -> list[int]:
+    async def _within_deadline(self, sampler_id: str, request: SelectionRequest) -> list[int]:
         if sampler_id not in self._table.ids:
             raise SelectionFailedError(SamplerFailure.UNKNOWN, f"no sampler {sampler_id!r}")
         if self._breaker.is_open(sampler_id):
             raise SelectionFailedError(
                 SamplerFailure.BREAKER_OPEN, "it overran its deadline too often; it rests a while"
             )
-        result = await self._within_deadline(sampler_id, request)
         try:
-            return check_selection(
-                result,
-                request.video,
-                request.budget,
-                fills_budget=self._table.entry(sampler_id).fills_budget,
-            )
-        except ContractViolationError as exc:
-            raise SelectionFailedError(SamplerFailure.CONTRACT, str(exc)) from exc
-
-    async def _within_deadline(self, sampler_id: str, request: SelectionRequest) -> object:
-        try:
-            async with asyncio.timeout(self._deadline_s):
-                result = await self._run_sampler(sampler_id, request)
+            indices = await self._run_sampler(sampler_id, request, self._deadline_s)
         except TimeoutError as exc:
             self._breaker.record_overrun(sampler_id)
             message = f"no selection within {self._deadline_s:g} s"
             raise SelectionFailedError(SamplerFailure.DEADLINE, message) from exc
-        except FeaturesMissingError as exc:
-            raise SelectionFailedError(SamplerFailure.DEPENDENCY, str(exc)) from exc
-        except Exception as exc:  # noqa: BLE001 - a sampler is foreign code and may raise anything
-            message = f"{type(exc).__name__}: {exc}"
-            raise SelectionFailedError(SamplerFailure.RAISED, message) from exc
         self._breaker.record_success(sampler_id)
-        return result
+        return indices
 
     def _baseline_selection(self, fallback: Fallback, request: SelectionRequest) -> Selection:
         self._metrics.sampler_failed(fallback.sampler_id, fallback.kind)
