@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -73,6 +74,7 @@ class FlagFileConfig:
     known_samplers: frozenset[str]
     on_alarm: Callable[[Alarm], None]
     max_bytes: int = MAX_FLAG_FILE_BYTES
+    clock_ns: Callable[[], int] = time.time_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ class FlagFile(AbstractProvider):
     def __init__(self, config: FlagFileConfig) -> None:
         super().__init__()
         self._config = config
-        self._file = StampedFile(config.path, max_bytes=config.max_bytes)
+        self._file = StampedFile(config.path, max_bytes=config.max_bytes, clock_ns=config.clock_ns)
         self._lock = threading.Lock()
         self._content: bytes | None = None
         self._adopted: _Adopted | None = None

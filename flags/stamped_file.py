@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 import time
@@ -59,30 +60,24 @@ class StampedFile:
         self._is_settled = False
         now_ns = self._clock_ns()
         try:
-            # O_NONBLOCK: opening a named pipe must not wait for its writer.
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            content, self._stamp = self._read_with_stamp()
         except FileNotFoundError:
             self._stamp, self._is_settled = None, True
             return None
         except OSError as exc:
             raise UnreadableFileError(exc.strerror or str(exc)) from exc
-        with os.fdopen(descriptor, "rb") as file:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                raise UnreadableFileError("not a regular file")
-            content = self._read_bounded(file.read)
-        self._stamp = _stamp(status)
-        self._is_settled = now_ns - status.st_ctime_ns > SETTLED_AFTER_NS
+        self._is_settled = now_ns - self._stamp.ctime_ns > SETTLED_AFTER_NS
         return content
 
-    def _read_bounded(self, read: Callable[[int], bytes]) -> bytes:
-        try:
-            content = read(self._max_bytes + 1)
-        except OSError as exc:
-            raise UnreadableFileError(exc.strerror or str(exc)) from exc
-        if len(content) > self._max_bytes:
-            raise UnreadableFileError(f"larger than {self._max_bytes} bytes")
-        return content
+    def _read_with_stamp(self) -> tuple[bytes, FileStamp]:
+        # The stamp is that of the open file: the path may name another one by now.
+        with io.FileIO(self.path, opener=_open_without_waiting) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise UnreadableFileError("not a regular file")
+            if status.st_size > self._max_bytes:
+                raise UnreadableFileError(f"larger than {self._max_bytes} bytes")
+            return file.read(status.st_size), _stamp(status)
 
     def _look(self) -> FileStamp | None:
         try:
@@ -90,6 +85,11 @@ class StampedFile:
         except OSError:
             # Gone or out of reach: unequal to any stamp of a file, so that `read` finds out which.
             return None
+
+
+def _open_without_waiting(name: str, flags: int) -> int:
+    # Opening a named pipe would wait for its writer.
+    return os.open(name, flags | os.O_NONBLOCK)
 
 
 def _stamp(status: os.stat_result) -> FileStamp:

@@ -18,6 +18,17 @@ async def watch(flag_file: FlagFile, *, idle_look_s: float = 5.0) -> None:
     `idle_look_s` seconds without any event: a symbolic link into another folder, a network file
     system and a folder that does not exist yet send none.
     """
+    stop = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_look_on_events, flag_file, idle_look_s, stop)
+        try:
+            await anyio.sleep_forever()
+        finally:
+            # Cancelling alone would wait for the watching thread, which sleeps `idle_look_s`.
+            stop.set()
+
+
+async def _look_on_events(flag_file: FlagFile, idle_look_s: float, stop: anyio.Event) -> None:
     while True:
         flag_file.refresh()
         # No such folder yet, or no watch to be had: look at intervals, and try again.
@@ -26,6 +37,7 @@ async def watch(flag_file: FlagFile, *, idle_look_s: float = 5.0) -> None:
                 flag_file.path.parent,
                 debounce=50,
                 step=10,
+                stop_event=stop,
                 rust_timeout=round(idle_look_s * 1000),
                 yield_on_timeout=True,
                 recursive=False,
