@@ -1,0 +1,71 @@
+"""docs/metrics.md against observability/names.py."""
+
+from __future__ import annotations
+
+import re
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from observability.metrics import Metrics
+from observability.names import (
+    ALL_METRICS,
+    SAMPLER_LABEL,
+    Event,
+    FeatureFlagAttribute,
+    GenAiAttribute,
+    Kind,
+    Label,
+    Metric,
+    Span,
+    Stage,
+)
+from tests.observability.conftest import World
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
+UNITS = {"s": "seconds", "By": "bytes"}
+
+
+def _prometheus_name(metric: Metric) -> str:
+    name = metric.name.replace(".", "_")
+    unit = UNITS.get(metric.unit, "")
+    with_unit = name if not unit or name.endswith(f"_{unit}") else f"{name}_{unit}"
+    return f"{with_unit}_total" if metric.kind is Kind.COUNTER else with_unit
+
+
+def _label(label: Label) -> str:
+    values = "registered ids, unknown" if label is SAMPLER_LABEL else ", ".join(label.values)
+    return f"`{label.name}`: {values}"
+
+
+def page_row(metric: Metric) -> str:
+    """The row of the page's table that this metric must have."""
+    labels = "; ".join(map(_label, metric.labels)) or "–"
+    exported = _prometheus_name(metric)
+    columns = [f"`{metric.name}`", f"`{exported}`", metric.kind, metric.unit, labels]
+    return f"| {' | '.join(columns)} | {metric.meaning} |"
+
+
+@pytest.mark.parametrize("metric", ALL_METRICS, ids=lambda metric: metric.name)
+def test_the_page_has_a_true_row_for_every_metric(metric: Metric) -> None:
+    assert page_row(metric) in PAGE.read_text().splitlines()
+
+
+def test_the_page_has_no_metric_that_does_not_exist() -> None:
+    named = set(re.findall(r"^\| `(framegate\.[a-z_.]+)` \|", PAGE.read_text(), re.MULTILINE))
+    assert named == {metric.name for metric in ALL_METRICS}
+
+
+def test_the_exported_names_of_the_page_are_those_of_the_exporter(world: World) -> None:
+    Metrics(world.telemetry.meter_provider, sampler_ids=["uniform"])
+    exported = {name for name, _ in world.samples()}
+    always_there = [metric for metric in ALL_METRICS if metric.kind is not Kind.HISTOGRAM]
+    assert {_prometheus_name(metric) for metric in always_there} <= exported
+
+
+@pytest.mark.parametrize(
+    "name", [*chain(Stage, Span, Event, FeatureFlagAttribute, GenAiAttribute)], ids=str
+)
+def test_the_page_names_every_span_log_event_and_attribute(name: str) -> None:
+    assert f"`{name}`" in PAGE.read_text()
