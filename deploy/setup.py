@@ -178,15 +178,7 @@ def prepare_tools(options: Options) -> None:
     if UV.exists() and UV_VERSION in (captured(UV, "--version") or ""):
         return
     with step(f"install uv {UV_VERSION} into it"):
-        run(
-            VENV_PYTHON,
-            "-m",
-            "pip",
-            "install",
-            "-q",
-            "--disable-pip-version-check",
-            f"uv=={UV_VERSION}",
-        )
+        run(VENV_PYTHON, "-m", "pip", "install", "-qq", f"uv=={UV_VERSION}")
 
 
 def uv_environment() -> dict[str, str]:
@@ -206,7 +198,9 @@ def uv_environment() -> dict[str, str]:
 
 def uv_install(*arguments: str | Path, env: Mapping[str, str], stdin: str = "") -> None:
     # Byte code halves the start of the LLM server where Python is told to write none at import.
-    options = ("--python", VENV_PYTHON, "--compile-bytecode")
+    options: list[str | Path] = ["--python", VENV_PYTHON, "--compile-bytecode"]
+    if not sys.stdout.isatty():
+        options.append("--quiet")
     run(UV, "pip", "install", *options, *arguments, env=env, stdin=stdin)
 
 
