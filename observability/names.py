@@ -344,10 +344,7 @@ FLAGS_ALARMS = Metric(
     "Flag content that was refused (the last good flags stay) and reads that failed.",
 )
 KILL_SWITCH_ON = Metric(
-    "framegate.kill_switch.on",
-    Kind.GAUGE,
-    "1",
-    "1 while the kill switch forces `uniform`, else 0.",
+    "framegate.kill_switch.on", Kind.GAUGE, "1", "1 while the kill switch forces `uniform`, else 0."
 )
 LLM_UNAVAILABLE = Metric(
     "framegate.llm.unavailable",
@@ -376,30 +373,5 @@ PROCESS_RESTARTS = Metric(
     (Label("process", tuple(ChildProcess)),),
 )
 
-ALL_METRICS: tuple[Metric, ...] = (
-    STAGE_DURATION,
-    ANSWERS,
-    ANSWER_DURATION,
-    ANSWER_VISION_TOKENS,
-    ANSWER_ENCODER_DEVICE_SECONDS,
-    ANSWER_TIME_TO_FIRST_TOKEN,
-    SAMPLER_SELECTIONS,
-    SAMPLER_FAILURES,
-    SAMPLER_FALLBACKS,
-    SAMPLER_DURATION,
-    CACHE_LOOKUPS,
-    DECODE_WORKERS_STARTED,
-    DECODE_DAMAGED_PACKETS,
-    ENCODER_PICTURES_ENCODED,
-    ENCODER_QUERIES_ENCODED,
-    ENCODER_DEVICE_SECONDS,
-    VIDEOS,
-    UPLOADS_BYTES,
-    FLAGS_EVALUATIONS,
-    FLAGS_ALARMS,
-    KILL_SWITCH_ON,
-    LLM_UNAVAILABLE,
-    LLM_TOKENS,
-    GENERATIONS_CANCELLED,
-    PROCESS_RESTARTS,
-)
+ALL_METRICS = tuple(value for value in [*globals().values()] if isinstance(value, Metric))
+"""Every metric above: `Metrics` builds them, the SDK's views bound their labels."""

@@ -1,22 +1,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from itertools import pairwise
 
-from observability import names
-from observability.names import ALL_METRICS, Kind, Metric, Stage
+from observability.names import ALL_METRICS, Kind, Stage
 
 MAX_SERIES = 2000
 """OpenTelemetry folds the rest of a metric into `otel.metric.overflow`."""
-
-
-def _declared() -> Iterator[Metric]:
-    return (value for value in vars(names).values() if isinstance(value, Metric))
-
-
-def test_every_declared_metric_is_built() -> None:
-    assert set(ALL_METRICS) == set(_declared())
 
 
 def test_metric_names_are_unique_dotted_and_ours() -> None:
