@@ -88,7 +88,10 @@ class Telemetry:
             return generate_latest(self._registry)
 
     def shutdown(self) -> bool:
-        """Send what is waiting; False when the time limit ended that. Later calls do nothing."""
+        """Send what is waiting, or give it up; later calls do nothing. Blocks.
+
+        False: `shutdown_timeout_s` ended the attempt. True says nothing about delivery.
+        """
         if self._is_shut_down.is_set():
             return True
         self._is_shut_down.set()
