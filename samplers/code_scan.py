@@ -41,14 +41,18 @@ def forbidden_reads(sampler_class: type) -> tuple[str, ...]:
 
 
 def _reads(code: CodeType, function: FunctionType) -> Iterator[str]:
-    imported = [str(i.argval) for i in dis.get_instructions(code) if i.opname == "IMPORT_NAME"]
-    looked_up = [_module_of(function.__globals__.get(name)) for name in code.co_names]
-    for module in imported + looked_up:
+    imported = _names(code, "IMPORT_NAME")
+    looked_up = {_module_of(function.__globals__.get(n)) for n in _names(code, "LOAD_GLOBAL")}
+    for module in imported | looked_up:
         root = module.partition(".")[0]
         if root in FORBIDDEN_MODULES:
             yield f"{FORBIDDEN_MODULES[root]} ({root}, in {function.__name__})"
     for name in ENVIRONMENT_NAMES.intersection(code.co_names):
         yield f"the environment ({name}, in {function.__name__})"
+
+
+def _names(code: CodeType, opname: str) -> set[str]:
+    return {str(step.argval) for step in dis.get_instructions(code) if step.opname == opname}
 
 
 def _module_of(value: Any) -> str:
@@ -76,7 +80,8 @@ def _own_functions(sampler_class: type) -> list[FunctionType]:
 
 
 def _same_module_values(function: FunctionType, module_name: str) -> list[Any]:
-    names = {name for code in _nested_codes(function.__code__) for name in code.co_names}
+    codes = _nested_codes(function.__code__)
+    names = {name for code in codes for name in _names(code, "LOAD_GLOBAL")}
     values = [function.__globals__.get(name) for name in names]
     return [
         value

@@ -11,7 +11,6 @@ from itertools import pairwise
 from typing import ClassVar, Literal
 
 import numpy as np
-from scipy.signal import find_peaks
 
 from samplers.contract import (
     FeaturesMissingError,
@@ -25,6 +24,7 @@ from samplers.contract import (
     VideoHandle,
 )
 from samplers.selection import (
+    RealArray,
     apportion,
     finalise,
     num_wanted,
@@ -47,10 +47,45 @@ def detected_start_rows(embeddings: FloatArray, prominence: float) -> IndexArray
     stride = -(-len(embeddings) // MOST_COMPARED_ROWS)
     compared = embeddings[::stride]
     change = 1.0 - np.einsum("ij,ij->i", compared[:-1], compared[1:])
-    # A still picture before and after makes a change at either end a peak too.
-    peaks, _ = find_peaks(np.pad(change, 1), prominence=prominence)
+    # Stillness before and after, so that a change at either end is a peak too.
+    peaks = prominent_peaks(np.pad(np.maximum(change, 0.0), 1), prominence)
     starts: IndexArray = np.concatenate([[0], peaks * stride]).astype(np.int64)
     return starts
+
+
+def prominent_peaks(heights: RealArray, prominence: float) -> IndexArray:
+    """int64, ascending: where local maxima rise at least `prominence` above their surroundings.
+
+    Above the higher of the two lowest points that lie between the peak and the next higher one on
+    either side, or the end. `heights` is not negative and starts and ends with 0; of a flat top the
+    first row counts. The definition of SciPy's `find_peaks`, whose import costs a second.
+    """
+    steps = np.flatnonzero(np.diff(heights, prepend=np.nan) != 0)
+    levels = heights[steps]
+    is_peak = (levels[1:-1] > levels[:-2]) & (levels[1:-1] > levels[2:])
+    # A peak lower than this cannot rise so far above anything, nor can it end another's reach.
+    peaks: IndexArray = steps[1:-1][is_peak & (levels[1:-1] >= prominence)]
+    if len(peaks) == 0:
+        return peaks
+    valleys = np.minimum.reduceat(heights, np.concatenate([[0], peaks]))
+    tops = heights[peaks].tolist()
+    left = _lowest_reached(tops, valleys[:-1].tolist())
+    right = _lowest_reached(tops[::-1], valleys[:0:-1].tolist())[::-1]
+    is_prominent = heights[peaks] - np.maximum(left, right) >= prominence
+    return peaks[np.flatnonzero(is_prominent)]
+
+
+def _lowest_reached(tops: list[float], valleys_before: list[float]) -> list[float]:
+    """For every peak the lowest point back to the last higher peak; each peak is passed once."""
+    lowest: list[float] = []
+    higher: list[tuple[float, float]] = []
+    for top, valley in zip(tops, valleys_before, strict=True):
+        reached = valley
+        while higher and higher[-1][0] <= top:
+            reached = min(reached, higher.pop()[1])
+        higher.append((top, reached))
+        lowest.append(reached)
+    return lowest
 
 
 def shot_quotas(weights: TimeArray, wanted: int, lengths: IndexArray) -> IndexArray:

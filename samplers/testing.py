@@ -35,7 +35,7 @@ ScalarT = TypeVar("ScalarT", bound=np.generic)
 
 ScoreKind: TypeAlias = Literal["cosine", "constant", "tied", "nan", "spike"]
 
-QUERIES = (None, "where does the red car stop?", "Où est le chat ? 猫はどこ")
+QUERIES = (None, "Où est le chat ? 猫はどこ")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,8 +161,8 @@ def awkward_cases() -> Iterator[Case]:
     videos["longer"] = make_video(301, seed=5)
     for name, video in videos.items():
         count = len(video.candidates)
-        budgets = sorted({0, 1, 2, 3, 13, count - 1, count, count + 1, 100_000})
-        shots = (None, video.scenes(1), video.scenes(7), video.scenes(10_000))
+        budgets = sorted({0, 1, 2, 3, 13, count - 1, count, count + 1, 10_000})
+        shots = (None, video.scenes(7), video.scenes(10_000))
         for budget, query, scenes in product(budgets, QUERIES, shots):
             yield Case(name, video, query, budget, scenes)
 

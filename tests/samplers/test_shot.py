@@ -5,12 +5,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.signal import find_peaks
 
 from samplers.contract import FeaturesMissingError, InvalidOptionsError, Scene
 from samplers.shot import (
     MOST_COMPARED_ROWS,
     ShotSampler,
     detected_start_rows,
+    prominent_peaks,
     shot_importances,
     shot_quotas,
 )
@@ -63,6 +67,20 @@ def test_a_picture_change_starts_a_shot() -> None:
 def test_a_change_below_the_prominence_starts_none() -> None:
     pictures = np.repeat(np.eye(3, dtype=np.float32), [1, 6, 4], axis=0)
     assert detected_start_rows(pictures, 1.5).tolist() == [0]
+
+
+@given(
+    inner=st.lists(st.floats(0, 2, width=32, allow_subnormal=False), max_size=40, unique=True),
+    prominence=st.sampled_from([0.0, 0.1, 0.5, 1.0]),
+)
+def test_prominent_peaks_agree_with_scipy(inner: list[float], prominence: float) -> None:
+    heights = np.array([0.0, *inner, 0.0])
+    expected, _ = find_peaks(heights, prominence=prominence)
+    assert prominent_peaks(heights, prominence).tolist() == expected.tolist()
+
+
+def test_a_flat_top_counts_once_at_its_first_row() -> None:
+    assert prominent_peaks(np.array([0.0, 0.2, 0.9, 0.9, 0.9, 0.1, 0.0]), 0.5).tolist() == [2]
 
 
 def test_detection_thins_very_long_videos() -> None:

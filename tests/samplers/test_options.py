@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import pytest
+
+from samplers.contract import InvalidOptionsError, SamplerOptions
+from samplers.options import OptionField, option_fields, parse_options
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options(SamplerOptions):
+    mode: Literal["fast", "slow"] = field(default="fast", metadata={"doc": "how"})
+    window_s: float = 1.5
+    top: int = 3
+    is_strict: bool = False
+    note: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.top < 1:
+            raise ValueError("top must be positive")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOptions(SamplerOptions):
+    names: list[str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequiredOptions(SamplerOptions):
+    count: int
+
+
+def test_options_are_described_from_their_fields() -> None:
+    described = option_fields(Options)
+    assert described[0] == OptionField("mode", "string", ("fast", "slow"), "fast", "how")
+    assert [(o.name, o.type_name, o.default) for o in described[1:]] == [
+        ("window_s", "number", 1.5),
+        ("top", "integer", 3),
+        ("is_strict", "boolean", False),
+        ("note", "string or null", None),
+    ]
+
+
+def test_good_values_are_taken_and_the_rest_keeps_its_default() -> None:
+    parsed = parse_options(Options, {"mode": "slow", "window_s": 2, "note": "x"})
+    assert parsed == Options(mode="slow", window_s=2.0, note="x")
+    assert isinstance(parsed, Options)
+    assert type(parsed.window_s) is float
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("mode", "medium"),
+        ("mode", None),
+        ("window_s", "2"),
+        ("window_s", True),
+        ("top", 2.0),
+        ("top", True),
+        ("is_strict", 1),
+        ("is_strict", "true"),
+        ("note", 5),
+        ("speed", 3),
+    ],
+)
+def test_a_bad_value_is_refused_by_name(name: str, value: object) -> None:
+    with pytest.raises(InvalidOptionsError, match=repr(name)):
+        parse_options(Options, {name: value})
+
+
+def test_a_value_that_the_class_refuses_is_an_invalid_option() -> None:
+    with pytest.raises(InvalidOptionsError, match="top must be positive"):
+        parse_options(Options, {"top": 0})
+
+
+@pytest.mark.parametrize("options_class", [ListOptions, RequiredOptions])
+def test_options_that_cannot_be_described_are_refused(options_class: type[SamplerOptions]) -> None:
+    with pytest.raises(InvalidOptionsError, match=r"names|count"):
+        option_fields(options_class)
