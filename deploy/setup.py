@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shutil
+import ssl
 import subprocess
 import sys
 import time
@@ -182,7 +183,7 @@ def prepare_tools(options: Options) -> None:
 
 
 def uv_environment() -> dict[str, str]:
-    """uv reads no pip configuration, so pip's package index and certificate are handed on."""
+    """What uv needs to trust and ask the same package index as pip, whose settings it ignores."""
     listed = captured(VENV_PYTHON, "-m", "pip", "config", "list") or ""
     configured = re.findall(r"^(:env:|install|global)\.([a-z-]+)='(.*)'$", listed, re.MULTILINE)
     # pip's order: its environment variables, then its [install] section, then [global].
@@ -193,6 +194,10 @@ def uv_environment() -> dict[str, str]:
         env["UV_DEFAULT_INDEX"] = pip["index-url"]
     if "cert" in pip:
         env.setdefault("SSL_CERT_FILE", pip["cert"])
+    # uv trusts its own list of authorities; a company's proxy is known to the system's list only.
+    trusted = ssl.get_default_verify_paths()
+    if trusted.cafile or (trusted.capath and any(Path(trusted.capath).iterdir())):
+        env.setdefault("UV_SYSTEM_CERTS", "1")
     return env
 
 
