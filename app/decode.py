@@ -1,9 +1,9 @@
 """Stage 2, decode: bytes -> frame table, pictures of the candidates, shots.
 
 The work happens in a worker process of its own (`app.decoding.worker`) that can be killed at any
-moment: a hostile file can crash, hang or swell it without touching the gateway. This side starts the
-worker, relays its progress, enforces wall time and publishes the result, which until then lies in a
-temporary folder.
+moment: a hostile file can crash, hang or swell it without touching the gateway. This side starts
+the worker, relays its progress, enforces wall time and publishes the result, which until then lies
+in a temporary folder.
 """
 
 from __future__ import annotations

@@ -206,8 +206,8 @@ def read_scenes(path: Path) -> list[Scene]:
 def publish(temporary: Path, final: Path) -> None:
     """Make a synced file or folder visible under its final name. Raises OSError.
 
-    A folder that is already there has the same content (keys digest all that shapes it): it is kept,
-    so that readers which have it mapped never see it vanish. A file is replaced.
+    A folder that is already there has the same content (keys digest all that shapes it): it is
+    kept, so that readers which have it mapped never see it vanish. A file is replaced.
     """
     final.parent.mkdir(parents=True, exist_ok=True)
     try:
