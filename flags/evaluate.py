@@ -89,8 +89,7 @@ class Flags:
         self._engine_version = importlib.metadata.version("openfeature-flagd-core")
 
     def sampler_for(self, user: User, context: RequestContext) -> Decision:
-        """Decide which sampler serves one answer. Never raises; tens of microseconds for the flag
-        file."""
+        """Decide which sampler serves one answer. Never raises; costs about 0.1 ms."""
         if self._kill_switch.read().is_on:
             return self._fixed(user, BASELINE, Reason.KILL_SWITCH)
         if context.override in context.known_samplers:
