@@ -216,7 +216,7 @@ async def _refuse_json(chunks: AsyncIterator[bytes]) -> NoReturn:
             raise InvalidRequestError("A video is no JSON: send its bytes.")
     try:
         document = json.loads(text)
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         raise InvalidRequestError("The body is no valid JSON, and no video either.") from exc
     if isinstance(document, dict) and "url" in document:
         raise VideoUrlNotSupportedError
