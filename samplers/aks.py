@@ -177,7 +177,7 @@ class AksSampler:
             default=-100.0,
             metadata={"doc": "and when its standard deviation exceeds this; negative: always"},
         )
-        all_depth: int = field(default=5, metadata={"doc": "most halvings, 0 to 20"})
+        all_depth: int = field(default=5, metadata={"doc": "most halvings, 0 to 10"})
         scene_hints: bool = field(
             default=True,
             metadata={
@@ -194,9 +194,9 @@ class AksSampler:
         )
 
         def __post_init__(self) -> None:
-            if not 0 <= self.all_depth <= 20:
+            if not 0 <= self.all_depth <= 10:
                 raise InvalidOptionsError(
-                    f"option 'all_depth' must lie in 0..20, not {self.all_depth}"
+                    f"option 'all_depth' must lie in 0..10, not {self.all_depth}"
                 )
 
     options: Options

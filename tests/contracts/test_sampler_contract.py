@@ -114,6 +114,19 @@ def test_every_sampler_passes_the_conformance_kit(
 
 
 @pytest.mark.parametrize("sampler_id", REGISTRY.ids)
+def test_a_video_without_candidates_gives_no_frames(sampler_id: str) -> None:
+    video = InMemoryVideo(
+        video_id="empty",
+        timestamps_s=np.array([0.0, 0.5]),
+        candidates=np.array([], dtype=np.int64),
+        embeddings=np.empty((0, 4), dtype=np.float32),
+    )
+    sampler = REGISTRY.build(sampler_id, {}, encoder="default")
+    assert sampler.select(video, "q", 4, [Scene(0, 2)]) == []
+    assert sampler.select(video, None, 4, None) == []
+
+
+@pytest.mark.parametrize("sampler_id", REGISTRY.ids)
 def test_frames_grow_with_the_budget_until_all_candidates_are_taken(sampler_id: str) -> None:
     sampler = REGISTRY.build(sampler_id, {}, encoder="default")
     rng = np.random.default_rng(0)

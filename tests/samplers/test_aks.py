@@ -155,4 +155,4 @@ def test_the_fallback_is_uniform(compat: str, kind: str) -> None:
 
 def test_a_depth_out_of_range_is_refused() -> None:
     with pytest.raises(InvalidOptionsError, match="all_depth"):
-        AksSampler.Options(all_depth=21)
+        AksSampler.Options(all_depth=11)

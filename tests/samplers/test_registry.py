@@ -122,6 +122,16 @@ BROKEN = {
             fills_budget = True
             uses_query = False
     """,
+    "no_select": """
+        from samplers.contract import SamplerOptions
+
+        class FirstFrames:
+            id = "no-select"
+            version = "1"
+            fills_budget = True
+            uses_query = False
+            Options = SamplerOptions
+    """,
     "no_id": "class FirstFrames:\n    pass\n",
 }
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from dataclasses import dataclass
 from itertools import pairwise
@@ -146,6 +147,20 @@ class Undeclared(Mutant):
     version: ClassVar[str] = None  # type: ignore[assignment]  # the mutation
 
 
+class OptionsElsewhere(Mutant):
+    options: ClassVar[dict[str, int]] = {}  # type: ignore[assignment,misc]  # the mutation
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        object.__setattr__(self, "encoder", "default")
+
+
+class DependsOnTheThread(Mutant):
+    def spoilt(self, indices: list[int], video: VideoHandle) -> list[int]:
+        is_main = threading.current_thread() is threading.main_thread()
+        every: list[int] = video.candidates.tolist()
+        return indices if is_main else every[: len(indices)]
+
+
 class Remembers(Mutant):
     seen: ClassVar[list[int]] = []
 
@@ -171,6 +186,8 @@ REFUSED = {
     ReadsTheClock: "the clock",
     ReadsTheEnvironment: "the environment",
     Undeclared: "version must be declared",
+    OptionsElsewhere: "options must be",
+    DependsOnTheThread: "threads that share one sampler",
     Remembers: "expected",
 }
 
