@@ -1,6 +1,6 @@
 """Stage 6, generate: reduced tokens, their times and the question in; streamed text out.
 
-Nothing in here needs torch, except `smollm2.py` and `preload/`, which run in processes of their own.
+Needs no torch; `gguf_conversion.py` and `preload/` run in processes of their own.
 """
 
 from __future__ import annotations
