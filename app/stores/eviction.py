@@ -6,6 +6,7 @@ pinned and stays. What was evicted is indexed again from its bytes at the next q
 
 from __future__ import annotations
 
+import stat
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -77,7 +78,9 @@ def _size_bytes(folder: Path) -> int:
     total_bytes = 0
     for path in folder.rglob("*"):
         try:
-            total_bytes += path.stat().st_size
+            status = path.stat()
         except FileNotFoundError:  # Renamed meanwhile by whoever writes it.
             continue
+        if stat.S_ISREG(status.st_mode):
+            total_bytes += status.st_size
     return total_bytes
