@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -196,6 +197,19 @@ def load_settings() -> Settings:
     except ValidationError as exc:
         texts = [f"{ENV_PREFIX}{str(e['loc'][0]).upper()}: {e['msg']}" for e in exc.errors()]
         raise SettingsError("; ".join(texts)) from exc
+
+
+def child_environment(settings: Settings, added: Mapping[str, str]) -> dict[str, str]:
+    """Environment of a child process: ours, with `settings` as they are here, and `added`."""
+    fields = {name: getattr(settings, name) for name in type(settings).model_fields}
+    texts = {
+        ENV_PREFIX + name.upper(): str(
+            value.get_secret_value() if isinstance(value, SecretStr) else value
+        )
+        for name, value in fields.items()
+        if value is not None
+    }
+    return dict(os.environ) | texts | dict(added)
 
 
 def _unknown_text(name: str, known: set[str]) -> str:
