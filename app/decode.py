@@ -152,7 +152,8 @@ async def _kill_and_reap(process: asyncio.subprocess.Process) -> None:
     """End the worker, whatever it does; a second cancellation must not leave a zombie."""
     with contextlib.suppress(ProcessLookupError):
         process.kill()
-    await asyncio.shield(process.wait())
+    # Reading to the end, too, so that the pipes are closed before the loop may be.
+    await asyncio.shield(process.communicate())
 
 
 def _publish_all(job: DecodeJob, layout: DataLayout) -> FrameTable:

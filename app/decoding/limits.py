@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import math
+import mmap
 import os
 import resource
 import signal
@@ -32,6 +34,19 @@ def limit_resources(*, memory_bytes: int, timeout_s: float, threads: int) -> Non
     _lower(resource.RLIMIT_AS, _mapped_bytes() + memory_bytes)
     _lower(resource.RLIMIT_CPU, math.ceil(timeout_s * (threads + 1)))
     os.nice(NICENESS)
+
+
+def refuse_exhausted_memory(needed_bytes: int) -> None:
+    """Raise MemoryError when so much more cannot be had.
+
+    For failed calls of FFmpeg: several of its parts report a failed allocation as invalid data.
+    """
+    try:
+        mmap.mmap(-1, needed_bytes).close()
+    except OSError as error:
+        if error.errno == errno.ENOMEM:
+            raise MemoryError from error
+        raise
 
 
 def _lower(kind: int, value: int) -> None:

@@ -17,6 +17,7 @@ from av.stream import Discard, Disposition
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
+from app.decoding.limits import refuse_exhausted_memory
 from app.errors import (
     FrameTooLargeError,
     NotAVideoError,
@@ -42,6 +43,10 @@ DECODER_ERRORS = (
     EOFError,
 )
 """What PyAV was seen to raise on damaged files: not only its own errors."""
+
+WORKING_BYTES = 16 * 1024 * 1024
+"""What opening a file or a decoder needs at least, thread stacks included."""
+BYTES_PER_PIXEL = 4
 
 _NEVER_USED = Disposition.attached_pic | Disposition.timed_thumbnails
 
@@ -81,6 +86,7 @@ class VideoSource:
             except MemoryError:
                 raise
             except DECODER_ERRORS:
+                refuse_exhausted_memory(WORKING_BYTES)
                 # The rest of the file cannot be read; what came before it stays good.
                 self.num_damaged_packets += 1
                 return
@@ -99,8 +105,13 @@ class VideoSource:
             raise
         except DECODER_ERRORS:
             refuse_large_frames(self.stream, self._max_frame_pixels)
+            refuse_exhausted_memory(WORKING_BYTES + self._frame_bytes())
             self.num_damaged_packets += 1
             return []
+
+    def _frame_bytes(self) -> int:
+        context = self.stream.codec_context
+        return BYTES_PER_PIXEL * context.width * context.height
 
 
 @contextmanager
@@ -162,6 +173,7 @@ def _open_container(source: Path) -> InputContainer:
     except FileNotFoundError as error:
         raise UnreadableVideoError("The video's bytes are no longer stored.") from error
     except DECODER_ERRORS as error:
+        refuse_exhausted_memory(WORKING_BYTES)
         raise NotAVideoError from error
 
 
