@@ -11,15 +11,7 @@ from typing import TypeAlias
 
 from app.answer_documents import EvidenceDocument
 from app.generate.contract import TextDelta, Usage
-
-
-@dataclass(frozen=True, slots=True)
-class IndexProgress:
-    """The video is still being indexed."""
-
-    status: str
-    fraction: float
-    """0..1."""
+from app.index_job import IndexProgress
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from app.answer_documents import (
     TokensDocument,
 )
 from app.budget import Budget
-from app.generate.contract import ReducedTokens
 from app.question import Question
+from app.reduce.contract import ReducedTokens
 from app.sampler_table import SamplerTable
 from app.select_frames import Selection
 from app.selection_inputs import SelectionInputs
@@ -57,9 +57,7 @@ def evidence_document(
         sampler=_sampler(parts, facts.table),
         frames=_frames(parts),
         scenes=_scenes(parts.video),
-        budget=BudgetDocument(
-            frames=parts.budget.frames, limited_by=str(parts.budget.limited_by)
-        ),
+        budget=BudgetDocument(frames=parts.budget.frames, limited_by=str(parts.budget.limited_by)),
         vision_tokens=TokensDocument(
             before_reduction=parts.reduced.num_tokens_before,
             after_reduction=len(parts.reduced.tokens),

@@ -1,4 +1,4 @@
-"""Gathers what a sampler may read for one question: a handle on the video, and the query's vector."""
+"""What a sampler may read for one question: a handle on the video, and the query's vector."""
 
 from __future__ import annotations
 

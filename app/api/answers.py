@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from app.answer_documents import AnswerDocument
-from app.answer_events import AnswerEvent, Evidence, IndexProgress
+from app.answer_events import AnswerEvent, Evidence
 from app.answers import AnswerRunner
 from app.api.answer_schemas import AskRequest
 from app.api.client_left import ClientLeftError, run_while_connected
@@ -26,6 +26,7 @@ from app.errors import (
     UnknownSamplerError,
 )
 from app.generate.contract import GenerationOptions, TextDelta
+from app.index_job import IndexProgress
 from app.question import Question
 from app.stores.catalogue import Catalogue
 from app.stores.rows import AnswerRow
@@ -220,7 +221,7 @@ class _StreamedAnswer:
 
 def _event_bytes(event: AnswerEvent) -> bytes:
     if isinstance(event, IndexProgress):
-        return sse_event("progress", {"status": event.status, "progress": event.fraction})
+        return sse_event("progress", {"status": str(event.status), "progress": event.fraction})
     if isinstance(event, Evidence):
         return sse_event("evidence", event.document.model_dump(mode="json"))
     if isinstance(event, TextDelta):

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel, Field
 
+from app.errors import UnavailableError
 from flags.kill_switch import KillSwitch
 from flags.provider import FlagFile
 
@@ -37,7 +38,7 @@ class ReadinessDocument(BaseModel):
 
 
 Check = Callable[[], Awaitable[str]]
-"""Returns what the part is; raises when it is away."""
+"""Returns what the part is; raises `UnavailableError` when it is away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,5 +99,5 @@ async def _checked(check: Check) -> PartDocument:
             return PartDocument(is_ready=True, detail=await check())
     except TimeoutError:
         return PartDocument(is_ready=False, detail=f"no answer within {CHECK_TIMEOUT_S:g} s")
-    except (OSError, RuntimeError) as exc:
-        return PartDocument(is_ready=False, detail=str(exc))
+    except UnavailableError as exc:
+        return PartDocument(is_ready=False, detail=exc.detail)

@@ -15,12 +15,12 @@ import numpy.typing as npt
 from app.generate.contract import (
     GenerationOptions,
     LanguageModel,
-    ReducedTokens,
     TextDelta,
     TokenCount,
     Usage,
 )
 from app.generate.prompt import PromptRoom, render_prompt
+from app.reduce.contract import ReducedTokens
 
 
 @dataclass(frozen=True, slots=True)

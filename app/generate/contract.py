@@ -1,31 +1,10 @@
-"""What stage 6 takes and gives: reduced tokens with their time spans, in; streamed text, out."""
+"""What stage 6 gives and needs: streamed text, from a language model."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
-
-import numpy as np
-import numpy.typing as npt
-
-
-@dataclass(frozen=True, slots=True)
-class ReducedTokens:
-    """Stage 5's result: `N'` tokens and where each came from.
-
-    `frame_spans[k]` are positions into the selection (first, last; inclusive) of the frames that
-    token k was made of, `positions[k]` its place inside the frame (0..P-1).
-    """
-
-    tokens: npt.NDArray[np.float32]
-    """`[N', D_v]`."""
-    frame_spans: npt.NDArray[np.int64]
-    """`[N', 2]`, inclusive positions into the chosen frames."""
-    positions: npt.NDArray[np.int64]
-    """`[N']`."""
-    num_tokens_before: int
-    """N x P."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +41,8 @@ class LanguageModel(Protocol):
 
     @property
     def llm_id(self) -> str: ...
+
+    async def aclose(self) -> None: ...
 
     def stream(
         self, messages: list[ChatMessage], options: GenerationOptions

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from app.errors import QuestionTooLongError
-from app.generate.contract import ChatMessage, ReducedTokens, TokenCount
+from app.generate.contract import ChatMessage, TokenCount
+from app.reduce.contract import ReducedTokens
 
 SYSTEM = (
     "You answer questions about a video. You cannot see it; you only have notes of what a picture "

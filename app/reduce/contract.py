@@ -5,8 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from app.generate.contract import ReducedTokens
+import numpy as np
+import numpy.typing as npt
+
 from samplers.contract import FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class ReducedTokens:
+    """Stage 5's result: `N'` tokens and where each came from.
+
+    `frame_spans[k]` are positions into the selection (first, last; inclusive) of the frames that
+    token k was made of, `positions[k]` its place inside the frame (0..P-1).
+    """
+
+    tokens: npt.NDArray[np.float32]
+    """`[N', D_v]`."""
+    frame_spans: npt.NDArray[np.int64]
+    """`[N', 2]`, inclusive positions into the chosen frames."""
+    positions: npt.NDArray[np.int64]
+    """`[N']`."""
+    num_tokens_before: int
+    """N x P."""
 
 
 class InvalidReducerOptionsError(ValueError):

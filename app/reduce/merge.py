@@ -15,8 +15,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from app.generate.contract import ReducedTokens
-from app.reduce.contract import InvalidReducerOptionsError, ReducerOptions
+from app.reduce.contract import InvalidReducerOptionsError, ReducedTokens, ReducerOptions
 from samplers.contract import FloatArray
 
 

@@ -7,8 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from app.generate.contract import ReducedTokens
-from app.reduce.contract import ReducerOptions
+from app.reduce.contract import ReducedTokens, ReducerOptions
 from samplers.contract import FloatArray
 
 

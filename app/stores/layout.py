@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 FORMAT = "v1"
+MAX_SOCKET_PATH = 100
+"""Bytes; Linux allows 107 in the address of a Unix socket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,15 @@ class DataLayout:
     def run(self) -> Path:
         """Sockets and process records of the running service."""
         return self.root / "run"
+
+    @property
+    def encoder_socket(self) -> Path:
+        """Socket of the encoder process; elsewhere where the data folder's path is too long."""
+        path = self.run / "encoder.sock"
+        if len(str(path)) <= MAX_SOCKET_PATH:
+            return path
+        digest = hashlib.sha256(str(self.root).encode()).hexdigest()[:16]
+        return Path(tempfile.gettempdir()) / f"framegate-{digest}.sock"
 
     @property
     def models(self) -> Path:

@@ -50,7 +50,7 @@ class VideoLibrary:
         self._decode_version = decode_version
 
     def open(self, video_id: str) -> StoredVideo:
-        """Raises `VideoNotReadyError` when the derived data are not there (any more). Blocks on disk."""
+        """Raises `VideoNotReadyError` when the derived data are not there. Blocks on disk."""
         try:
             folder = find_frames(self._layout, video_id, self._decode_version)
             if folder is None:

@@ -1,0 +1,262 @@
+"""The objects of one gateway, built from its settings: the composition root's larger half."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic
+
+from app.answer_generator import AnswerGenerator
+from app.answers import AnswerRunner
+from app.budget import BudgetRule
+from app.decide import SamplerDecider
+from app.decode import Decoder
+from app.decoding.job import DecodeConfig
+from app.encode import StoredTokenEncoder
+from app.encoders.client import HttpEncoderClient
+from app.encoders.contract import EncoderClient
+from app.errors import LlmUnavailableError
+from app.generate.contract import LanguageModel
+from app.generate.openai_client import LlmTimeouts, OpenAIChatModel
+from app.generate.smollm2 import find_model
+from app.generate.token_counter import TokenCounter
+from app.index import Indexer, IndexLimits, IndexParts
+from app.intake import Intake, IntakeLimits
+from app.reduce.contract import Reducer
+from app.reduce.registry import build_reducer
+from app.sampler_breaker import BreakerRule, SamplerBreaker
+from app.sampler_pools import SamplerPools
+from app.sampler_table import SamplerTable
+from app.select_frames import FrameSelector
+from app.selection_inputs import SelectionInputsGatherer
+from app.settings import Settings, SettingsError
+from app.stages import Stages
+from app.stores.catalogue import Catalogue
+from app.stores.eviction import Evictor
+from app.stores.features import FeatureStore
+from app.stores.layout import DataLayout
+from app.stores.library import DEFAULT_ENCODER, VideoLibrary
+from app.stores.query_vectors import QueryVectors
+from flags.evaluate import Flags
+from flags.kill_switch import FileKillSwitch
+from flags.provider import DEFAULT_FLAGS_PATH, Alarm, FlagFile, FlagFileConfig, build_provider
+from observability.logs import configure_logging
+from observability.metrics import Metrics
+from observability.names import Event
+from observability.repeats import AlarmLog, RepeatFilter, RepeatLimiter
+from observability.setup import Telemetry, TelemetryConfig, configure_telemetry
+from samplers.registry import load_registry
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What everything else is built on."""
+
+    settings: Settings
+    telemetry: Telemetry
+    metrics: Metrics
+    layout: DataLayout
+    table: SamplerTable
+    encoder: EncoderClient
+    llm: LanguageModel
+
+
+@dataclass(frozen=True, slots=True)
+class VideoSide:
+    """Once per video: intake, decode, index and their stores."""
+
+    catalogue: Catalogue
+    features: FeatureStore
+    evictor: Evictor
+    decoder: Decoder
+    intake: Intake
+    indexer: Indexer
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionSide:
+    """Per question: flags, selection, the rest of the stages, and the record of answers."""
+
+    flag_file: FlagFile
+    kill_switch: FileKillSwitch
+    pools: SamplerPools
+    runner: AnswerRunner
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    base: Base
+    videos: VideoSide
+    questions: QuestionSide
+
+
+def build_gateway(
+    settings: Settings, encoder: EncoderClient | None = None, llm: LanguageModel | None = None
+) -> Gateway:
+    """`encoder` and `llm` replace the clients of the real processes.
+
+    Raises `SettingsError`, `SamplerError` where samplers or their options are wrong, and OSError
+    where the data folder cannot be written.
+    """
+    layout = DataLayout(settings.data_dir.resolve())
+    layout.create()
+    version = importlib.metadata.version("framegate")
+    telemetry = configure_telemetry(
+        TelemetryConfig(service_version=version, otlp_endpoint=settings.otlp_endpoint)
+    )
+    _configure_logging(settings, telemetry)
+    registry = load_registry(settings.extra_sampler_targets)
+    base = Base(
+        settings=settings,
+        telemetry=telemetry,
+        metrics=Metrics(telemetry.meter_provider, sampler_ids=registry.ids),
+        layout=layout,
+        table=SamplerTable(registry, settings.sampler_options, encoder=DEFAULT_ENCODER),
+        encoder=encoder or HttpEncoderClient(layout.encoder_socket),
+        llm=llm or _llm_client(settings),
+    )
+    videos = _video_side(base)
+    return Gateway(base, videos, _question_side(base, videos))
+
+
+def _video_side(base: Base) -> VideoSide:
+    settings, layout, metrics = base.settings, base.layout, base.metrics
+    catalogue = Catalogue(layout.catalogue, max_answers=settings.answers_max_rows)
+    features = FeatureStore(layout, settings.feature_cache_bytes)
+    evictor = Evictor(layout, catalogue, settings.max_store_bytes, features.forget)
+    decoder = Decoder(decode_config(settings), metrics.decode_worker_started)
+    parts = IndexParts(layout, catalogue, decoder, base.encoder, features, evictor, metrics)
+    return VideoSide(
+        catalogue=catalogue,
+        features=features,
+        evictor=evictor,
+        decoder=decoder,
+        intake=Intake(layout, catalogue, IntakeLimits.of(settings), metrics.upload_received),
+        indexer=Indexer(parts, IndexLimits.of(settings)),
+    )
+
+
+def _question_side(base: Base, videos: VideoSide) -> QuestionSide:
+    settings = base.settings
+    kill_switch = FileKillSwitch(settings.kill_switch_path)
+    flag_file = _flag_file(base)
+    pools = SamplerPools(
+        base.table,
+        num_threads=settings.selection_threads,
+        num_processes=settings.selection_processes,
+    )
+    salt = settings.user_hash_salt.get_secret_value()
+    flags = Flags(flag_file, kill_switch)
+    decider = SamplerDecider(flags, base.table.ids, base.metrics, salt)
+    runner = AnswerRunner(
+        _stages(base, videos, decider, pools),
+        videos.catalogue,
+        base.metrics,
+        max_running=settings.max_concurrent_answers,
+    )
+    return QuestionSide(flag_file, kill_switch, pools, runner)
+
+
+def _stages(base: Base, videos: VideoSide, decider: SamplerDecider, pools: SamplerPools) -> Stages:
+    settings = base.settings
+    library = VideoLibrary(base.layout, videos.features, videos.decoder.config.decode_version)
+    query_vectors = QueryVectors(base.encoder, settings.query_cache_entries)
+    selector = FrameSelector(
+        base.table,
+        pools.run_sampler,
+        SamplerBreaker(BreakerRule(), monotonic),
+        base.metrics,
+        deadline_s=settings.selection_deadline_s,
+    )
+    return Stages(
+        indexer=videos.indexer,
+        evictor=videos.evictor,
+        library=library,
+        encoder=base.encoder,
+        decider=decider,
+        budget_rule=BudgetRule(settings.min_frames, settings.max_frames, settings.target_fps),
+        inputs=SelectionInputsGatherer(base.table, library, query_vectors),
+        selector=selector,
+        table=base.table,
+        frame_encoder=StoredTokenEncoder(videos.features, base.encoder),
+        reducer=_reducer(settings),
+        generator=AnswerGenerator(
+            base.llm, _counter_loader(base.layout), settings.llm_context_tokens
+        ),
+        profile=settings.profile,
+        metrics=base.metrics,
+    )
+
+
+def decode_config(settings: Settings) -> DecodeConfig:
+    return DecodeConfig(
+        max_frame_pixels=settings.max_frame_pixels,
+        max_total_pixels=settings.max_total_pixels,
+        timeout_s=settings.decode_timeout_s,
+        memory_bytes=settings.decode_memory_bytes,
+        threads=settings.decode_threads,
+        picture_side_px=settings.picture_side_px,
+        picture_quality=settings.picture_quality,
+        fps_max=settings.candidate_fps_max,
+        fps_min=settings.candidate_fps_min,
+        candidate_target=settings.candidate_target,
+    )
+
+
+def _reducer(settings: Settings) -> Reducer:
+    options = {"keep_ratio": settings.merge_keep_ratio} if settings.reducer == "merge" else {}
+    return build_reducer(settings.reducer, options)
+
+
+def _configure_logging(settings: Settings, telemetry: Telemetry) -> None:
+    configure_logging(
+        settings.log_level,
+        as_json=settings.log_format == "json",
+        filters=[RepeatFilter("opentelemetry", RepeatLimiter())],
+        handlers=[telemetry.log_handler] if telemetry.log_handler else [],
+    )
+
+
+def _llm_client(settings: Settings) -> OpenAIChatModel:
+    if settings.llm_url is None:
+        raise SettingsError(
+            "FRAMEGATE_LLM_URL is not set: start the service with `framegate serve`, "
+            "or name an OpenAI-compatible server."
+        )
+    timeouts = LlmTimeouts(first_token_s=settings.llm_first_token_timeout_s)
+    return OpenAIChatModel(settings.llm_url, settings.llm_model, timeouts)
+
+
+def _flag_file(base: Base) -> FlagFile:
+    """The operator's flag file; the shipped one is put in its place at the first start."""
+    path = base.settings.flags_path
+    if base.settings.flags_file is None and not path.exists():
+        shutil.copyfile(DEFAULT_FLAGS_PATH, path)
+    alarms = AlarmLog(logger, RepeatLimiter())
+
+    def on_alarm(alarm: Alarm) -> None:
+        base.metrics.flags_alarm_raised()
+        alarms.raise_alarm(
+            Event.FLAGS_ALARM,
+            str(alarm.kind),
+            f"The flag file is not obeyed: {alarm.detail}",
+            path=alarm.path,
+            is_serving_baseline=alarm.is_serving_baseline,
+        )
+
+    return build_provider(FlagFileConfig(path, base.table.ids, on_alarm))
+
+
+def _counter_loader(layout: DataLayout) -> Callable[[], TokenCounter]:
+    def load() -> TokenCounter:
+        folder = find_model(layout.models)
+        if folder is None:
+            raise LlmUnavailableError("The language model is still being made.")
+        return TokenCounter(folder)
+
+    return load
