@@ -18,6 +18,8 @@ HOST = "127.0.0.1"
 class EngineOptions:
     """`num_cores` is how many the whole service may use."""
 
+    models: Path
+    """Folder in which the model is made when missing."""
     model_folder: Path
     model_name: str
     context_tokens: int
@@ -42,6 +44,8 @@ def engine_command(options: EngineOptions) -> EngineCommand:
     num_threads = max(1, options.num_cores - 1)
     return EngineCommand(
         command=(
+            *(sys.executable, "-m", "app.generate.vllm_server"),
+            *("--models", str(options.models), "--"),
             *(sys.executable, "-m", SERVER_MODULE),
             *("--host", HOST),
             *("--port", str(options.port)),
