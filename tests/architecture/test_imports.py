@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shutil
 import subprocess
@@ -39,6 +40,8 @@ def run_import_linter(folder: Path) -> tuple[int, str]:
     done = subprocess.run(
         [str(Path(sys.executable).parent / "lint-imports"), "--no-cache", "--no-logo"],
         cwd=folder,
+        # Wide enough that no contract's name is broken across lines.
+        env={**os.environ, "COLUMNS": "200"},
         capture_output=True,
         text=True,
         check=False,
