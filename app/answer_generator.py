@@ -13,7 +13,7 @@ from app.errors import EncoderUnavailableError
 from app.generate import PromptRules, generate
 from app.generate.contract import LanguageModel, TextDelta, Usage
 from app.generate.prompt import prompt_tokens_per_vision_token, tokens_without_notes
-from app.generate.token_counter import TokenCounter
+from app.generate.token_counter import PromptCounter
 from app.question import Question
 from app.reduce.contract import ReducedTokens
 
@@ -28,15 +28,14 @@ class LlmRoom:
 
 
 class AnswerGenerator:
-    """Built once. `load_counter` reads the LLM's tokenizer; it is called until it succeeds."""
+    """Built once. `counter` returns what counts the LLM's tokens, as soon as its file is there."""
 
     def __init__(
-        self, llm: LanguageModel, load_counter: Callable[[], TokenCounter], context_tokens: int
+        self, llm: LanguageModel, counter: Callable[[], PromptCounter], context_tokens: int
     ) -> None:
         self.llm = llm
-        self._counter = lru_cache(maxsize=1)(load_counter)
+        self._counter = counter
         self._context_tokens = context_tokens
-        self._cost_of_token = lru_cache(maxsize=64)(self._cost_by_longest_time)
 
     def room(self, question: Question, encoder: EncoderInfo, last_timestamp_s: float) -> LlmRoom:
         """Blocks for some milliseconds the first time. Raises `LlmUnavailableError`."""
@@ -45,11 +44,8 @@ class AnswerGenerator:
         digits = len(str(int(last_timestamp_s)))
         return LlmRoom(
             free_tokens=self._context_tokens - question.options.max_tokens - asked,
-            tokens_per_vision_token=self._cost_of_token(_labels(encoder), 10.0**digits - 1),
+            tokens_per_vision_token=_cost_of_token(_labels(encoder), 10.0**digits - 1, counter),
         )
-
-    def _cost_by_longest_time(self, labels: Sequence[str], longest_time_s: float) -> int:
-        return prompt_tokens_per_vision_token(labels, longest_time_s, self._counter().count_text)
 
     def generate(
         self, question: Question, reduced: ReducedTokens, encoder: EncoderInfo, seconds: list[float]
@@ -64,3 +60,9 @@ def _labels(encoder: EncoderInfo) -> tuple[str, ...]:
     if encoder.token_labels is None:
         raise EncoderUnavailableError("This profile's tokens have no words.")
     return encoder.token_labels
+
+
+@lru_cache(maxsize=64)
+def _cost_of_token(labels: Sequence[str], longest_time_s: float, counter: PromptCounter) -> int:
+    """A thousand labels take some 30 ms; the arguments repeat."""
+    return prompt_tokens_per_vision_token(labels, longest_time_s, counter.count_text)

@@ -7,6 +7,8 @@ import logging
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from time import monotonic
 
 from app.answer_generator import AnswerGenerator
@@ -18,11 +20,10 @@ from app.decoding.job import DecodeConfig
 from app.encode import StoredTokenEncoder
 from app.encoders.client import HttpEncoderClient
 from app.encoders.contract import EncoderClient
-from app.errors import LlmUnavailableError
 from app.generate.contract import LanguageModel
 from app.generate.openai_client import LlmTimeouts, OpenAIChatModel
-from app.generate.smollm2 import find_model
-from app.generate.token_counter import TokenCounter
+from app.generate.smollm2 import gguf_file, is_complete, model_folder
+from app.generate.token_counter import ByteCounter, PromptCounter, TokenCounter
 from app.index import Indexer, IndexLimits, IndexParts
 from app.intake import Intake, IntakeLimits
 from app.reduce.contract import Reducer
@@ -51,6 +52,9 @@ from observability.setup import Telemetry, TelemetryConfig, configure_telemetry
 from samplers.registry import load_registry
 
 logger = logging.getLogger(__name__)
+
+OUR_MODEL = "smollm2-135m-instruct"
+"""The model that `framegate serve` makes; its tokenizer counts the prompts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +190,7 @@ def _stages(base: Base, videos: VideoSide, decider: SamplerDecider, pools: Sampl
         frame_encoder=StoredTokenEncoder(videos.features, base.encoder),
         reducer=_reducer(settings),
         generator=AnswerGenerator(
-            base.llm, _counter_loader(base.layout), settings.llm_context_tokens
+            base.llm, _prompt_counter(settings, base.layout), settings.llm_context_tokens
         ),
         profile=settings.profile,
         metrics=base.metrics,
@@ -252,11 +256,18 @@ def _flag_file(base: Base) -> FlagFile:
     return build_provider(FlagFileConfig(path, base.table.ids, on_alarm))
 
 
-def _counter_loader(layout: DataLayout) -> Callable[[], TokenCounter]:
-    def load() -> TokenCounter:
-        folder = find_model(layout.models)
-        if folder is None:
-            raise LlmUnavailableError("The language model is still being made.")
-        return TokenCounter(folder)
+def _prompt_counter(settings: Settings, layout: DataLayout) -> Callable[[], PromptCounter]:
+    """The tokenizer of our own model once it is made; bytes for a model that is not ours."""
+    in_bytes = ByteCounter()
+    if settings.llm_model != OUR_MODEL:
+        return lambda: in_bytes
 
-    return load
+    @lru_cache(maxsize=1)
+    def folder() -> Path:
+        return model_folder(layout.models, gguf_file())
+
+    @lru_cache(maxsize=1)
+    def exact() -> TokenCounter:
+        return TokenCounter(folder())
+
+    return lambda: exact() if is_complete(folder()) else in_bytes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 from tokenizers import Tokenizer
 
@@ -12,6 +13,26 @@ from app.generate.contract import ChatMessage
 
 TOKENIZER_FILE = "tokenizer.json"
 ANSWER_HEADER = "<|im_start|>assistant\n"
+MESSAGE_TOKENS = 16
+"""More than any chat template known to us adds to a message."""
+
+
+class PromptCounter(Protocol):
+    """Counts what a prompt costs; never less than it really does."""
+
+    def count_text(self, text: str) -> int: ...
+
+    def count_messages(self, messages: Sequence[ChatMessage]) -> int: ...
+
+
+class ByteCounter:
+    """For a language model whose tokenizer is not at hand: no tokenizer makes more than bytes."""
+
+    def count_text(self, text: str) -> int:
+        return len(text.encode("utf-8", "surrogatepass"))
+
+    def count_messages(self, messages: Sequence[ChatMessage]) -> int:
+        return sum(MESSAGE_TOKENS + self.count_text(m.role + m.content) for m in messages)
 
 
 class TokenCounter:
