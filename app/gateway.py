@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from time import monotonic
 
 from app.answer_generator import AnswerGenerator
@@ -22,8 +21,13 @@ from app.encoders.client import HttpEncoderClient
 from app.encoders.contract import EncoderClient
 from app.generate.contract import LanguageModel
 from app.generate.openai_client import LlmTimeouts, OpenAIChatModel
-from app.generate.smollm2 import gguf_file, is_complete, model_folder
-from app.generate.token_counter import ByteCounter, PromptCounter, TokenCounter
+from app.generate.smollm2 import ModelMissingError, gguf_file, model_folder
+from app.generate.token_counter import (
+    TOKENIZER_FILE,
+    ByteCounter,
+    PromptCounter,
+    TokenCounter,
+)
 from app.index import Indexer, IndexLimits, IndexParts
 from app.intake import Intake, IntakeLimits
 from app.reduce.contract import Reducer
@@ -261,13 +265,13 @@ def _prompt_counter(settings: Settings, layout: DataLayout) -> Callable[[], Prom
     in_bytes = ByteCounter()
     if settings.llm_model != OUR_MODEL:
         return lambda: in_bytes
-
-    @lru_cache(maxsize=1)
-    def folder() -> Path:
-        return model_folder(layout.models, gguf_file())
+    try:
+        folder = model_folder(layout.models, gguf_file())
+    except ModelMissingError:
+        return lambda: in_bytes
 
     @lru_cache(maxsize=1)
     def exact() -> TokenCounter:
-        return TokenCounter(folder())
+        return TokenCounter(folder)
 
-    return lambda: exact() if is_complete(folder()) else in_bytes
+    return lambda: exact() if (folder / TOKENIZER_FILE).is_file() else in_bytes

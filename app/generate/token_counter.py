@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -17,7 +17,7 @@ MESSAGE_TOKENS = 16
 """More than any chat template known to us adds to a message."""
 
 
-class PromptCounter(Protocol):
+class PromptCounter(Hashable, Protocol):
     """Counts what a prompt costs; never less than it really does."""
 
     def count_text(self, text: str) -> int: ...
