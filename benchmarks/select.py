@@ -9,6 +9,7 @@ anew. The named alternative in the same run is top-k: the same product and a ful
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 from time import perf_counter
 
@@ -38,12 +39,12 @@ def median_ms(call: Callable[[], object], num_calls: int) -> float:
 def measure(num_candidates: int, num_calls: int) -> list[str]:
     video = make_video(num_candidates, dimension=DIMENSION)
     scenes = video.scenes(max(2, num_candidates // 12))
-    top_k_ms = median_ms(lambda: top_k(video), num_calls)
+    top_k_ms = median_ms(partial(top_k, video), num_calls)
     lines = [f"| top-k (product, full sort) | {num_candidates:,} | {top_k_ms:.2f} | 1.0 |"]
     registry = load_registry()
     for sampler_id in registry.ids:
         sampler = registry.build(sampler_id, {}, encoder=ENCODER)
-        took_ms = median_ms(lambda s=sampler: s.select(video, QUERY, BUDGET, scenes), num_calls)
+        took_ms = median_ms(partial(sampler.select, video, QUERY, BUDGET, scenes), num_calls)
         lines.append(
             f"| {sampler_id} | {num_candidates:,} | {took_ms:.2f} | {took_ms / top_k_ms:.2f} |"
         )

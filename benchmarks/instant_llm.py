@@ -1,0 +1,94 @@
+"""An OpenAI-compatible server that answers at once: all before the LLM can be measured."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+WORDS = ("A", " short", " answer", ".")
+
+
+@dataclass(slots=True)
+class InstantLlm:
+    """A running server; `arrivals_s` are monotonic times at which chat requests arrived."""
+
+    url: str
+    arrivals_s: list[float] = field(default_factory=list)
+
+
+class _Arrivals:
+    """Notes a request before its body is read: its first byte is here."""
+
+    def __init__(self, app: ASGIApp, arrivals_s: list[float]) -> None:
+        self._app = app
+        self._arrivals_s = arrivals_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] == "POST":
+            self._arrivals_s.append(time.monotonic())
+        await self._app(scope, receive, send)
+
+
+async def _chat(request: Request) -> Response:
+    await request.body()
+    return StreamingResponse(_chunks(), media_type="text/event-stream")
+
+
+async def _chunks() -> AsyncIterator[str]:
+    for word in WORDS:
+        yield _data({"choices": [{"index": 0, "delta": {"content": word}}]})
+    yield _data({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+    yield _data(
+        {
+            "choices": [],
+            "usage": {"prompt_tokens": 1, "completion_tokens": len(WORDS), "total_tokens": 5},
+        }
+    )
+    yield "data: [DONE]\n\n"
+
+
+def _data(document: dict[str, object]) -> str:
+    return f"data: {json.dumps(document)}\n\n"
+
+
+async def _models(_: Request) -> Response:
+    return JSONResponse({"object": "list", "data": [{"id": "instant", "object": "model"}]})
+
+
+async def _health(_: Request) -> Response:
+    return Response()
+
+
+@contextmanager
+def instant_llm() -> Iterator[InstantLlm]:
+    """Serve on a free loopback port from a thread of this process."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    llm = InstantLlm(f"http://127.0.0.1:{listener.getsockname()[1]}")
+    app = Starlette(
+        routes=[
+            Route("/v1/chat/completions", _chat, methods=["POST"]),
+            Route("/v1/models", _models),
+            Route("/health", _health),
+        ]
+    )
+    app.add_middleware(_Arrivals, arrivals_s=llm.arrivals_s)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    try:
+        yield llm
+    finally:
+        server.should_exit = True
+        thread.join(timeout=10)
