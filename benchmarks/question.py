@@ -118,8 +118,8 @@ def measure(service: Service, llm: InstantLlm, folder: Path) -> list[str]:
         f"from the request to its arrival at the LLM: {spread(hour_new_ms)}. Aim: p50 ≤ 20 ms.",
         f"- The same questions again (query vector cached): {spread(hour_known_ms)}.",
         f"- CPU of a question about a 10-minute 720p file, whole answer: "
-        f"{1000 * question_cpu_s:.1f} ms; vLLM's `video_url` loader for {VLLM_FRAMES} frames of it: {loader_cpu_s:.1f} s: "
-        f"**{loader_cpu_s / question_cpu_s:,.0f} × less**. Aim: ≥ 500 ×.",
+        f"{1000 * question_cpu_s:.1f} ms; vLLM's `video_url` loader for {VLLM_FRAMES} frames of "
+        f"it: {loader_cpu_s:.1f} s: **{loader_cpu_s / question_cpu_s:,.0f} × less**. Aim: ≥ 500 ×.",
         f"- {NUM_RATIO_QUESTIONS} questions about it: {cached_s:.1f} CPU-s with its one ingest "
         f"({ingest_cpu_s:.1f} CPU-s, {ingest_wall_s:.1f} s), {uncached_s:.0f} CPU-s when each "
         f"decodes and encodes: **{uncached_s / cached_s:.0f} × less**. Aim: ≥ 50 ×.",
