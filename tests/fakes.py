@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
+import threading
+import time
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -52,3 +58,81 @@ class FakeEncoderClient:
 
 def _seed(content: bytes) -> int:
     return int.from_bytes(hashlib.sha256(content).digest()[:8], "big")
+
+
+@dataclass(frozen=True, slots=True)
+class LlmReply:
+    """What `FakeLlmServer` sends: a status and the lines of its body, `pause_s` before each."""
+
+    status: int = 200
+    lines: tuple[str, ...] = ()
+    pause_s: float = 0.0
+
+
+def llm_answer(*pieces: str, pause_s: float = 0.0) -> LlmReply:
+    """A complete streamed chat answer, as vLLM sends it."""
+    chunks: list[dict[str, Any]] = [
+        {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]},
+        *({"choices": [{"index": 0, "delta": {"content": piece}}]} for piece in pieces),
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+        {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": len(pieces)}},
+    ]
+    lines = (*(f"data: {json.dumps(chunk)}" for chunk in chunks), "data: [DONE]")
+    return LlmReply(lines=lines, pause_s=pause_s)
+
+
+class FakeLlmServer:
+    """An OpenAI-compatible server on the loopback interface, in a thread. Use as `with`."""
+
+    def __init__(self, reply: LlmReply | None = None) -> None:
+        self.reply = reply or llm_answer("two", " cats")
+        self.requests: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.client_left = threading.Event()
+        """Set when a client closed its stream before the end."""
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler_class())
+        self._server.daemon_threads = True
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> FakeLlmServer:
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def _handler_class(self) -> type[BaseHTTPRequestHandler]:
+        fake = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send_response(200 if self.path in {"/health", "/v1/models"} else 404)
+                self.end_headers()
+
+            def do_POST(self) -> None:
+                length = int(self.headers["Content-Length"])
+                fake.requests.append(json.loads(self.rfile.read(length)))
+                fake.headers.append({k.lower(): v for k, v in self.headers.items()})
+                fake.send(self)
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+                """The tests' output is not the place for an access log."""
+
+        return Handler
+
+    def send(self, handler: BaseHTTPRequestHandler) -> None:
+        """Send the reply; notice when nobody reads it any more."""
+        handler.send_response(self.reply.status)
+        handler.send_header("Content-Type", "text/event-stream")
+        handler.end_headers()
+        try:
+            for line in self.reply.lines:
+                time.sleep(self.reply.pause_s)
+                handler.wfile.write(f"{line}\n\n".encode())
+                handler.wfile.flush()
+        except (BrokenPipeError, ConnectionResetError):
+            self.client_left.set()
