@@ -12,8 +12,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 
 from app.decode import Decoder
 from app.encoders.contract import EncoderClient
@@ -239,15 +240,30 @@ class Indexer:
 
     async def _decode(self, job: IndexJob) -> FrameTable:
         layout, video_id = self._parts.layout, job.video_id
-        source = layout.video_bytes(video_id)
         with stage(Stage.DECODE, video_id=video_id) as timer:
-            table = await self._parts.decoder.decode(
-                video_id, source, layout, job.decoded, inject_context()
+            table = await self._decode_or_retry(
+                partial(
+                    self._parts.decoder.decode,
+                    video_id,
+                    layout.video_bytes(video_id),
+                    layout,
+                    job.decoded,
+                    inject_context(),
+                )
             )
             timer.set("num_frames", table.num_frames)
         self._parts.metrics.packets_damaged(table.num_damaged_packets)
         job.decoded(1.0)
         return table
+
+    async def _decode_or_retry(self, decode: Callable[[], Awaitable[FrameTable]]) -> FrameTable:
+        # Ctrl-C in a terminal interrupts the worker a moment before the gateway shuts down; without
+        # the second try, which the shutdown then cancels, the next start would find it failed.
+        try:
+            return await decode()
+        except IndexFailedError as error:
+            logger.warning("decoding once more: %s", error.detail)
+            return await decode()
 
     def _facts(self, table: FrameTable) -> VideoFacts:
         scenes = self._parts.layout.scenes(table.video_id, table.detector_version)

@@ -55,6 +55,9 @@ class FakeEncoderClient:
         vector = np.random.default_rng(_seed(text.encode())).standard_normal(8)
         return QueryVector((vector / np.linalg.norm(vector)).astype(np.float32), False, 0.001)
 
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
 
 def _seed(content: bytes) -> int:
     return int.from_bytes(hashlib.sha256(content).digest()[:8], "big")

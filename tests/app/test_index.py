@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from app.encoders.contract import PictureFeatures
@@ -312,3 +314,19 @@ async def test_an_unexpected_error_fails_the_video_without_its_text(
         assert "secret" not in failed.value.detail
         stored = world.catalogue.get_video(TENANT, video_id).failure
         assert stored == Failure("index-failed", failed.value.detail)
+
+
+async def test_a_worker_that_is_interrupted_from_outside_is_replaced_once(
+    tmp_path: Path, clip: bytes
+) -> None:
+    world = build_world(tmp_path / "data")
+    async with running(world):
+        video_id = await upload(world, clip)
+        await until(lambda: world.counted(WORKERS) == 1)
+        for child in psutil.Process().children():
+            if "app.decoding.worker" in child.cmdline():
+                child.send_signal(signal.SIGINT)
+        video = await world.indexer.wait_until_ready(TENANT, video_id, WAIT_S)
+
+        assert video.status is VideoStatus.READY
+        assert world.counted(WORKERS) == 2
