@@ -124,9 +124,14 @@ class Guardian:
 
     def _start_child(self) -> None:
         guardian_pid = os.getpid()
+        running, not_running_yet = os.pipe2(os.O_CLOEXEC)
         self._child_pid = os.fork()
         if self._child_pid == 0:
             _become(self._command, guardian_pid)
+        # Closed by the child's exec: from then on its pid names its group and session too.
+        os.close(not_running_yet)
+        os.read(running, 1)
+        os.close(running)
 
     def _tell_pid(self) -> None:
         # If the supervisor is gone already, the lifeline says so at the first look.
