@@ -131,13 +131,15 @@ def switch_to(service: Service, *, is_on: bool) -> None:
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="framegate-benchmark-") as temporary:
-        with instant_llm() as llm:
-            settings = {"FRAMEGATE_LLM_URL": llm.url, "FRAMEGATE_LOG_LEVEL": "warning"}
-            with running_service(Path(temporary) / "data", settings) as service:
-                video = service.client.upload(demo_clip(), lambda _: None)
-                service.client.wait_until_indexed(video["video_id"], lambda _: None)
-                lines = measure(service, str(video["video_id"]))
+    with (
+        tempfile.TemporaryDirectory(prefix="framegate-benchmark-") as temporary,
+        instant_llm() as llm,
+    ):
+        settings = {"FRAMEGATE_LLM_URL": llm.url, "FRAMEGATE_LOG_LEVEL": "warning"}
+        with running_service(Path(temporary) / "data", settings) as service:
+            video = service.client.upload(demo_clip(), lambda _: None)
+            service.client.wait_until_indexed(video["video_id"], lambda _: None)
+            lines = measure(service, str(video["video_id"]))
     append_result("Rollback (benchmarks/rollback.py)", lines)
 
 
