@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.app.engine import RunningEngine
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -20,3 +23,17 @@ def shared_dir() -> Path:
     if not SHARED.is_dir():
         pytest.skip("needs the folder shared/ beside the project (test videos, golden vectors)")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def running_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEngine]:
+    """The real vLLM engine under a supervisor, started once a run; it may be starting again."""
+    with RunningEngine(tmp_path_factory.mktemp("engine") / "data") as engine:
+        yield engine
+
+
+@pytest.fixture
+def engine_url(running_engine: RunningEngine) -> str:
+    """Address of the real engine, ready to answer. Mark the test `engine`."""
+    running_engine.wait_until_ready()
+    return running_engine.url

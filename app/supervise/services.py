@@ -15,18 +15,17 @@ import httpx
 
 from app.encoders.client import HttpEncoderClient
 from app.errors import EncoderUnavailableError
-from app.generate.engine import EngineOptions, engine_command
-from app.generate.openai_client import OpenAIChatModel
-from app.generate.smollm2 import ModelMissingError, gguf_file, model_folder
+from app.generate.smollm2 import ModelMissingError
 from app.settings import Settings, child_environment
 from app.stores.layout import DataLayout
+from app.supervise.engine_service import engine_service
 from app.supervise.process_table import TABLE_NAME, ProcessName, ProcessTable, read_process_table
 from app.supervise.service import ServiceSpec
 from app.supervise.stale_processes import StaleProcessesError, is_alive, this_world
 from app.supervise.supervisor import AlreadyRunningError, Supervisor, supervisor_lock
 from observability.logs import configure_logging
 
-GATEWAY, ENCODER, LLM = "gateway", "encoder", "llm"
+GATEWAY, ENCODER = "gateway", "encoder"
 GATEWAY_START_TIMEOUT_S = 60.0
 ENCODER_START_TIMEOUT_S = 180.0
 CHECK_TIMEOUT_S = 5.0
@@ -68,7 +67,7 @@ def build_specs(settings: Settings, listener: socket.socket) -> list[ServiceSpec
 
     Raises `ModelMissingError` when the LLM is ours to run and its weights are not installed.
     """
-    engine = _engine_spec(settings) if settings.llm_url is None else None
+    engine = engine_service(settings) if settings.llm_url is None else None
     llm_url = settings.llm_url if engine is None else engine.address
     gateway = _gateway_spec(settings.model_copy(update={"llm_url": llm_url}), listener)
     return [gateway, _encoder_spec(settings), *([engine] if engine else [])]
@@ -132,44 +131,6 @@ def _encoder_spec(settings: Settings) -> ServiceSpec:
         is_healthy=is_healthy,
         start_timeout_s=ENCODER_START_TIMEOUT_S,
     )
-
-
-def _engine_spec(settings: Settings) -> ServiceSpec:
-    layout = DataLayout(settings.data_dir.resolve())
-    engine = engine_command(
-        EngineOptions(
-            models=layout.models,
-            model_folder=model_folder(layout.models, gguf_file()),
-            model_name=settings.llm_model,
-            context_tokens=settings.llm_context_tokens,
-            kv_cache_gib=settings.llm_kv_cache_gib,
-            num_cores=len(os.sched_getaffinity(0)),
-            port=_free_port(),
-        )
-    )
-
-    async def is_healthy() -> bool:
-        client = OpenAIChatModel(engine.url, settings.llm_model)
-        try:
-            return await client.is_healthy()
-        finally:
-            await client.aclose()
-
-    return ServiceSpec(
-        name=LLM,
-        command=engine.command,
-        environment=child_environment(settings, engine.environment),
-        address=engine.url,
-        is_healthy=is_healthy,
-        start_timeout_s=settings.llm_start_timeout_s,
-        log_file=layout.run / "llm.log",
-    )
-
-
-def _free_port() -> int:
-    """One that nobody listens on now; a server that loses the race for it is started again."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 async def serve(settings: Settings) -> int:
