@@ -20,7 +20,7 @@ from app.errors import (
     VideoNotReadyError,
 )
 from app.index import MAX_ATTEMPTS
-from app.index_job import DECODE_SHARE, IndexProgress
+from app.index_job import IndexProgress
 from app.stores.features import FeatureKey, FeatureStore
 from app.stores.rows import Failure, VideoStatus
 from tests.app.video_world import (
@@ -57,9 +57,9 @@ async def until(is_true: Callable[[], bool]) -> None:
     await asyncio.to_thread(wait_until, is_true)
 
 
-def is_decoded(world: VideoWorld, video_id: str) -> bool:
-    progress = world.indexer.progress(video_id)
-    return progress is not None and progress.fraction >= DECODE_SHARE
+def is_encoding(world: VideoWorld) -> bool:
+    """Decoding has published all it made: the writer of the features has begun."""
+    return any(name.endswith(".part") for name in world.temporary_files())
 
 
 async def test_a_hundred_waiters_share_one_decode_and_one_encode(
@@ -231,7 +231,7 @@ async def test_a_restart_goes_on_without_decoding_again(tmp_path: Path, clip: by
     before.encoder.gate.clear()
     async with running(before):
         video_id = await upload(before, clip)
-        await until(lambda: is_decoded(before, video_id))
+        await until(lambda: is_encoding(before))
 
     after = build_world(tmp_path / "data")
     async with running(after):
@@ -293,7 +293,7 @@ async def test_an_upload_during_a_delete_is_indexed_after_all(tmp_path: Path, cl
     world.encoder.gate.clear()
     async with running(world):
         video_id = await upload(world, clip)
-        await until(lambda: is_decoded(world, video_id))
+        await until(lambda: is_encoding(world))
         assert await world.intake.remove(TENANT, video_id)
         await upload(world, clip)
         await world.indexer.forget(video_id)
