@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pydantic import BaseModel, ConfigDict, Field
+
+from app.stores.rows import AnswerState
 
 
 class Document(BaseModel):
@@ -85,11 +85,13 @@ class AnswerDocument(Document):
     answer_id: str
     video_id: str
     question: str
-    state: Literal["running", "done", "failed", "cancelled"]
+    state: AnswerState
     answer: str
     created: str = Field(description="ISO 8601, UTC.")
     evidence: EvidenceDocument | None
     usage: UsageDocument | None
     timings_s: dict[str, float] = Field(description="Seconds per stage, and `total`.")
-    problem: dict[str, object] | None = Field(description="RFC 9457 members when state is failed.")
-    trace_id: str
+    problem: dict[str, object] | None = Field(
+        description="RFC 9457 members; set when the state is failed."
+    )
+    trace_id: str | None = Field(description="32 hex digits; null while the answer runs.")

@@ -6,18 +6,17 @@ import asyncio
 import logging
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Literal
 
 from app.answer_documents import AnswerDocument, EvidenceDocument, UsageDocument
 from app.answer_events import AnswerEvent, Emit, Evidence
-from app.errors import BusyError, FramegateError, LlmUnavailableError
+from app.errors import BusyError, FramegateError, LlmUnavailableError, UnavailableError
 from app.generate.contract import TextDelta, Usage
 from app.pipeline import answer_question
 from app.question import Question
 from app.stage_clock import StageClock
 from app.stages import Stages
 from app.stores.catalogue import Catalogue
-from app.stores.rows import AnswerState
+from app.stores.rows import AnswerRow, AnswerState
 from observability.logs import log_event
 from observability.metrics import Metrics
 from observability.names import Event, Outcome, Span
@@ -25,11 +24,18 @@ from observability.stages import current_trace_id, span
 
 logger = logging.getLogger(__name__)
 
+OUTCOMES = {
+    AnswerState.DONE: Outcome.OK,
+    AnswerState.FAILED: Outcome.ERROR,
+    AnswerState.CANCELLED: Outcome.CANCELLED,
+}
+
 
 @dataclass(slots=True)
 class _Record:
-    """What has been emitted so far."""
+    """What has been emitted so far, and how it ended: failed, unless something else is noted."""
 
+    state: AnswerState = AnswerState.FAILED
     text: list[str] = field(default_factory=list)
     evidence: EvidenceDocument | None = None
     usage: Usage | None = None
@@ -71,13 +77,6 @@ class AnswerRunner:
             self._num_running -= 1
 
     async def _run_recorded(self, question: Question, emit: Emit) -> AnswerDocument:
-        await asyncio.to_thread(
-            self._catalogue.put_answer,
-            question.answer_id,
-            question.tenant,
-            question.video_id,
-            question.text,
-        )
         clock, record = StageClock(), _Record()
         created = datetime.now(UTC)
 
@@ -87,71 +86,113 @@ class AnswerRunner:
             record.note(event)
             await emit(event)
 
-        state: Literal["done", "failed", "cancelled"] = "cancelled"
+        put = asyncio.create_task(self._put(question))
         try:
+            await asyncio.shield(put)
             await answer_question(question, self._stages, clock, emit_and_note)
-            state = "done"
+            record.state = AnswerState.DONE
+        except asyncio.CancelledError:
+            record.state = AnswerState.CANCELLED
+            raise
         except FramegateError as exc:
-            state = "failed"
+            exc.instance = answer_path(question.answer_id)
             record.problem = exc.problem()
             if isinstance(exc, LlmUnavailableError):
                 self._metrics.llm_unavailable()
             raise
         finally:
-            document = _document(question, record, clock, state, created)
-            # Shielded: a client that left must still find its answer recorded as cancelled.
-            await asyncio.shield(asyncio.to_thread(self._finish, document))
+            document = _document(question, record, clock, created)
             self._count(document, record, clock)
+            # Shielded: a client that left must still find its answer recorded as cancelled.
+            await asyncio.shield(self._finish(put, document))
         return document
 
-    def _finish(self, document: AnswerDocument) -> None:
-        self._catalogue.finish_answer(
-            document.answer_id, AnswerState(document.state), document.model_dump(mode="json")
+    async def _put(self, question: Question) -> None:
+        await asyncio.to_thread(
+            self._catalogue.put_answer,
+            question.answer_id,
+            question.tenant,
+            question.video_id,
+            question.text,
+        )
+
+    async def _finish(self, put: asyncio.Task[None], document: AnswerDocument) -> None:
+        await put
+        await asyncio.to_thread(
+            self._catalogue.finish_answer,
+            document.answer_id,
+            document.state,
+            document.model_dump(mode="json"),
         )
 
     def _count(self, document: AnswerDocument, record: _Record, clock: StageClock) -> None:
-        outcome = {"done": Outcome.OK, "failed": Outcome.ERROR}.get(
-            document.state, Outcome.CANCELLED
-        )
-        self._metrics.answer_finished(outcome, clock.total_s)
+        self._metrics.answer_finished(OUTCOMES[record.state], clock.total_s)
         if record.usage is not None:
             self._metrics.llm_used_tokens(
                 input_tokens=record.usage.input_tokens, output_tokens=record.usage.output_tokens
             )
-        if record.evidence is not None and document.state == "cancelled":
+        if record.evidence is not None and record.state is AnswerState.CANCELLED:
             self._metrics.generation_cancelled()
         log_event(
             logger,
             Event.ANSWER_FINISHED,
             answer_id=document.answer_id,
-            state=document.state,
+            state=str(document.state),
             seconds=document.timings_s,
             problem=record.problem and record.problem["type"],
         )
 
 
+def answer_path(answer_id: str) -> str:
+    """Where an answer can be read again."""
+    return f"/v1/answers/{answer_id}"
+
+
 def _document(
-    question: Question,
-    record: _Record,
-    clock: StageClock,
-    state: Literal["done", "failed", "cancelled"],
-    created: datetime,
+    question: Question, record: _Record, clock: StageClock, created: datetime
 ) -> AnswerDocument:
+    problem = record.problem
+    if record.state is AnswerState.FAILED and problem is None:
+        problem = FramegateError().problem()
+    usage = record.usage
     return AnswerDocument(
         answer_id=question.answer_id,
         video_id=question.video_id,
         question=question.text,
-        state=state,
+        state=record.state,
         answer="".join(record.text).strip(),
-        created=created.isoformat(),
+        created=_iso(created),
         evidence=record.evidence,
-        usage=record.usage
-        and UsageDocument(
-            input_tokens=record.usage.input_tokens,
-            output_tokens=record.usage.output_tokens,
-            finish_reason=record.usage.finish_reason,
+        usage=None
+        if usage is None
+        else UsageDocument(
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            finish_reason=usage.finish_reason,
         ),
         timings_s=clock.seconds,
-        problem=record.problem,
+        problem=problem,
         trace_id=current_trace_id(),
     )
+
+
+def unfinished_document(row: AnswerRow) -> AnswerDocument:
+    """Of an answer that runs, or that the end of a former process interrupted."""
+    problem = UnavailableError("The service stopped while this answer was running.").problem()
+    return AnswerDocument(
+        answer_id=row.answer_id,
+        video_id=row.video_id,
+        question=row.question,
+        state=row.state,
+        answer="",
+        created=_iso(datetime.fromtimestamp(row.created_s, UTC)),
+        evidence=None,
+        usage=None,
+        timings_s={},
+        problem=problem if row.state is AnswerState.FAILED else None,
+        trace_id=None,
+    )
+
+
+def _iso(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

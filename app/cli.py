@@ -14,7 +14,7 @@ from app.cli_output import console, error_console, progress_bar, show_evidence
 from app.cli_output import show_samplers as print_samplers
 from app.cli_output import show_videos as print_videos
 from app.demo import run_demo
-from app.settings import Settings, SettingsError, load_settings
+from app.settings import SettingsError, changed_settings, load_settings
 from app.supervise.services import serve as serve_forever
 from app.supervise.services import stop as stop_service
 from flags.check import check_flag_text
@@ -62,7 +62,7 @@ def serve(
             "one gateway process. Run one worker; the encoder and the LLM have their own processes."
         )
     changes = {k: v for k, v in {"host": host, "port": port}.items() if v is not None}
-    settings = Settings.model_validate(load_settings().model_dump() | changes)
+    settings = changed_settings(load_settings(), changes)
     raise typer.Exit(asyncio.run(serve_forever(settings)))
 
 

@@ -52,6 +52,8 @@ class FramegateError(Exception):
     title: ClassVar[str] = "Something went wrong inside Framegate"
     action: ClassVar[str] = "Retry; if it happens again, report the trace id."
     retry_after_s: float | None = None
+    instance: str | None = None
+    """Address of the record of what failed, where there is one; else the request's path stands."""
 
     def __init__(self, detail: str = "", *, retry_after_s: float | None = None) -> None:
         super().__init__(detail or self.title)

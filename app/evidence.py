@@ -24,6 +24,7 @@ from flags.evaluate import Decision
 from observability.names import Cache
 
 MODALITIES = ["pictures"]
+DERIVED_CACHES = (Cache.FRAME_TABLE, Cache.SCENES, Cache.FEATURES, Cache.LABEL_DISTRIBUTIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def evidence_document(
             after_reduction=len(parts.reduced.tokens),
             reducer=facts.reducer_id,
         ),
-        caches=_caches(parts.inputs),
+        caches=_caches(parts),
         encoder=facts.encoder_id,
         llm=facts.llm_id,
         profile=facts.profile,
@@ -116,9 +117,15 @@ def _scenes(video: StoredVideo) -> list[SceneDocument]:
     ]
 
 
-def _caches(inputs: SelectionInputs) -> dict[str, str]:
-    """Features and label distributions are always read from the store at question time."""
-    caches = {str(Cache.FEATURES): "hit", str(Cache.LABEL_DISTRIBUTIONS): "hit"}
-    if inputs.is_query_vector_hit is not None:
-        caches[str(Cache.QUERY_VECTORS)] = "hit" if inputs.is_query_vector_hit else "miss"
-    return caches
+def cache_lookups(parts: EvidenceParts) -> dict[Cache, bool]:
+    """Hit or not. What indexing makes is a miss where the question had to wait for it."""
+    lookups = dict.fromkeys(DERIVED_CACHES, parts.video.was_stored)
+    if parts.inputs.is_query_vector_hit is not None:
+        lookups[Cache.QUERY_VECTORS] = parts.inputs.is_query_vector_hit
+    return lookups
+
+
+def _caches(parts: EvidenceParts) -> dict[str, str]:
+    return {
+        str(cache): "hit" if is_hit else "miss" for cache, is_hit in cache_lookups(parts).items()
+    }

@@ -15,7 +15,7 @@ from app.answers import AnswerRunner
 from app.budget import BudgetRule
 from app.decide import SamplerDecider
 from app.decode import Decoder
-from app.decoding.job import DecodeConfig
+from app.decoding.config import decode_config
 from app.encode import StoredTokenEncoder
 from app.encoders.client import HttpEncoderClient
 from app.encoders.contract import EncoderClient
@@ -93,6 +93,7 @@ class QuestionSide:
     flag_file: FlagFile
     kill_switch: FileKillSwitch
     pools: SamplerPools
+    stages: Stages
     runner: AnswerRunner
 
 
@@ -161,13 +162,11 @@ def _question_side(base: Base, videos: VideoSide) -> QuestionSide:
     salt = settings.user_hash_salt.get_secret_value()
     flags = Flags(flag_file, kill_switch)
     decider = SamplerDecider(flags, base.table.ids, base.metrics, salt)
+    stages = _stages(base, videos, decider, pools)
     runner = AnswerRunner(
-        _stages(base, videos, decider, pools),
-        videos.catalogue,
-        base.metrics,
-        max_running=settings.max_concurrent_answers,
+        stages, videos.catalogue, base.metrics, max_running=settings.max_concurrent_answers
     )
-    return QuestionSide(flag_file, kill_switch, pools, runner)
+    return QuestionSide(flag_file, kill_switch, pools, stages, runner)
 
 
 def _stages(base: Base, videos: VideoSide, decider: SamplerDecider, pools: SamplerPools) -> Stages:
@@ -201,21 +200,6 @@ def _stages(base: Base, videos: VideoSide, decider: SamplerDecider, pools: Sampl
     )
 
 
-def decode_config(settings: Settings) -> DecodeConfig:
-    return DecodeConfig(
-        max_frame_pixels=settings.max_frame_pixels,
-        max_total_pixels=settings.max_total_pixels,
-        timeout_s=settings.decode_timeout_s,
-        memory_bytes=settings.decode_memory_bytes,
-        threads=settings.decode_threads,
-        picture_side_px=settings.picture_side_px,
-        picture_quality=settings.picture_quality,
-        fps_max=settings.candidate_fps_max,
-        fps_min=settings.candidate_fps_min,
-        candidate_target=settings.candidate_target,
-    )
-
-
 def _reducer(settings: Settings) -> Reducer:
     options = {"keep_ratio": settings.merge_keep_ratio} if settings.reducer == "merge" else {}
     return build_reducer(settings.reducer, options)
@@ -244,7 +228,9 @@ def _flag_file(base: Base) -> FlagFile:
     """The operator's flag file; the shipped one is put in its place at the first start."""
     path = base.settings.flags_path
     if base.settings.flags_file is None and not path.exists():
-        shutil.copyfile(DEFAULT_FLAGS_PATH, path)
+        temporary = path.with_name(f".{path.name}.new")
+        shutil.copyfile(DEFAULT_FLAGS_PATH, temporary)
+        temporary.replace(path)
     alarms = AlarmLog(logger, RepeatLimiter())
 
     def on_alarm(alarm: Alarm) -> None:

@@ -39,7 +39,11 @@ def build_app(
     settings: Settings, *, encoder: EncoderClient | None = None, llm: LanguageModel | None = None
 ) -> FastAPI:
     """The service; raises what `build_gateway` raises."""
-    gateway = build_gateway(settings, encoder, llm)
+    return app_of(build_gateway(settings, encoder, llm))
+
+
+def app_of(gateway: Gateway) -> FastAPI:
+    """The HTTP side of a built gateway."""
     app = FastAPI(
         title="Framegate",
         version=importlib.metadata.version("framegate"),

@@ -35,8 +35,8 @@ async def answer_question(
         parts = EvidenceParts(question, video, decision, budget, inputs, selection, reduced)
         stages.record(parts)
         await emit(Evidence(evidence_document(parts, await stages.facts(), clock.seconds)))
-        with clock.stage(Stage.GENERATE):
+        with clock.stage(Stage.GENERATE) as timer:
             seconds = video.seconds(selection.indices)
-            async with aclosing(await stages.generate(question, reduced, seconds)) as pieces:
+            async with aclosing(await stages.generate(question, reduced, seconds, timer)) as pieces:
                 async for piece in pieces:
                     await emit(piece)

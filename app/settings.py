@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsError as UnreadableValueError
 
 MIB = 1024 * 1024
 ENV_PREFIX = "FRAMEGATE_"
@@ -166,6 +168,20 @@ class Settings(BaseSettings):
         None, description="OTLP/HTTP base address of a collector, such as http://127.0.0.1:4318."
     )
 
+    @model_validator(mode="after")
+    def _check_bounds(self) -> Self:
+        pairs = (
+            ("candidate_fps_min", "candidate_fps_max"),
+            ("min_frames", "max_frames"),
+            ("max_tokens_default", "max_tokens_limit"),
+            ("max_tokens_limit", "llm_context_tokens"),
+        )
+        for lower, upper in pairs:
+            if getattr(self, lower) > getattr(self, upper):
+                names = f"{ENV_PREFIX}{lower.upper()} is above {ENV_PREFIX}{upper.upper()}"
+                raise ValueError(names)
+        return self
+
     @property
     def flags_path(self) -> Path:
         return self.flags_file or self.data_dir / "flags.json"
@@ -189,27 +205,50 @@ class Settings(BaseSettings):
 def load_settings() -> Settings:
     """Settings from the environment. Raises `SettingsError` with every bad name and value."""
     known = {ENV_PREFIX + name.upper() for name in Settings.model_fields}
-    unknown = [name for name in os.environ if name.startswith(ENV_PREFIX) and name not in known]
+    given = [name for name in os.environ if name.upper().startswith(ENV_PREFIX)]
+    unknown = [name for name in given if name.upper() not in known]
     if unknown:
         raise SettingsError("; ".join(_unknown_text(name, known) for name in sorted(unknown)))
     try:
         return Settings()
     except ValidationError as exc:
-        texts = [f"{ENV_PREFIX}{str(e['loc'][0]).upper()}: {e['msg']}" for e in exc.errors()]
-        raise SettingsError("; ".join(texts)) from exc
+        raise SettingsError(_error_text(exc)) from exc
+    except UnreadableValueError as exc:
+        raise SettingsError(f"{exc}: it must be JSON") from exc
+
+
+def changed_settings(settings: Settings, changes: Mapping[str, object]) -> Settings:
+    """`settings` with other values, checked. Raises `SettingsError`."""
+    try:
+        return Settings.model_validate(settings.model_dump() | dict(changes))
+    except ValidationError as exc:
+        raise SettingsError(_error_text(exc)) from exc
 
 
 def child_environment(settings: Settings, added: Mapping[str, str]) -> dict[str, str]:
     """Environment of a child process: ours, with `settings` as they are here, and `added`."""
     fields = {name: getattr(settings, name) for name in type(settings).model_fields}
     texts = {
-        ENV_PREFIX + name.upper(): str(
-            value.get_secret_value() if isinstance(value, SecretStr) else value
-        )
+        ENV_PREFIX + name.upper(): _environment_text(value)
         for name, value in fields.items()
         if value is not None
     }
-    return dict(os.environ) | texts | dict(added)
+    inherited = {k: v for k, v in os.environ.items() if not k.upper().startswith(ENV_PREFIX)}
+    return inherited | texts | dict(added)
+
+
+def _environment_text(value: object) -> str:
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    return json.dumps(value) if isinstance(value, dict) else str(value)
+
+
+def _error_text(error: ValidationError) -> str:
+    texts = []
+    for item in error.errors():
+        name = f"{ENV_PREFIX}{str(item['loc'][0]).upper()}: " if item["loc"] else ""
+        texts.append(name + item["msg"].removeprefix("Value error, "))
+    return "; ".join(texts)
 
 
 def _unknown_text(name: str, known: set[str]) -> str:

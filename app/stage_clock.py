@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from time import perf_counter
 
 from observability.names import Stage
-from observability.stages import stage
+from observability.stages import SpanTimer, stage
 
 WAIT = "wait_for_index"
 
@@ -20,17 +20,22 @@ class StageClock:
         self._seconds: dict[str, float] = {}
 
     @contextmanager
-    def stage(self, name: Stage) -> Iterator[None]:
-        with stage(name) as timer:
-            yield
-        self._seconds[str(name)] = timer.seconds
+    def stage(self, name: Stage) -> Iterator[SpanTimer]:
+        timer = stage(name)
+        try:
+            with timer:
+                yield timer
+        finally:
+            self._seconds[str(name)] = timer.seconds
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """Waiting for the index is no stage of the question."""
         started = perf_counter()
-        yield
-        self._seconds[WAIT] = perf_counter() - started
+        try:
+            yield
+        finally:
+            self._seconds[WAIT] = perf_counter() - started
 
     @property
     def total_s(self) -> float:
@@ -38,6 +43,6 @@ class StageClock:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Finished stages so far, and `total`."""
+        """Stages that ended so far, in whatever way, and `total`."""
         rounded = {name: round(value, 6) for name, value in self._seconds.items()}
         return rounded | {"total": round(self.total_s, 6)}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.answer_events import Emit
 from app.answer_generator import AnswerGenerator
-from app.answer_telemetry import record_selection
+from app.answer_telemetry import noted_generation, record_selection
 from app.budget import Budget, BudgetRule, BudgetTerms, frame_budget
 from app.decide import SamplerDecider
 from app.encode import FrameEncoder
@@ -28,6 +28,7 @@ from app.stores.eviction import Evictor
 from app.stores.library import StoredVideo, VideoLibrary
 from flags.evaluate import Decision
 from observability.metrics import Metrics
+from observability.stages import SpanTimer
 from samplers.contract import FeaturesMissingError, FloatArray
 
 
@@ -56,13 +57,16 @@ class Stages:
     ) -> AsyncIterator[StoredVideo]:
         """The video, once it is ready; its derived data stay in the store until the block ends."""
         video_id = question.video_id
+        was_stored = True
         with self.evictor.pinned(video_id):
             with clock.waiting():
                 async for progress in self.indexer.until_ready(
                     question.tenant, video_id, question.wait_s
                 ):
+                    was_stored = False
                     await emit(progress)
-            yield await asyncio.to_thread(self.library.open, video_id)
+            video = await asyncio.to_thread(self.library.open, video_id)
+            yield replace(video, was_stored=was_stored)
 
     def decide(self, question: Question) -> Decision:
         return self.decider.decide(question)
@@ -100,9 +104,11 @@ class Stages:
         return await asyncio.to_thread(self.reducer.reduce, tokens)
 
     async def generate(
-        self, question: Question, reduced: ReducedTokens, seconds: list[float]
+        self, question: Question, reduced: ReducedTokens, seconds: list[float], timer: SpanTimer
     ) -> AsyncGenerator[TextDelta | Usage, None]:
-        return self.generator.generate(question, reduced, await self.encoder.info(), seconds)
+        encoder = await self.encoder.info()
+        pieces = self.generator.generate(question, reduced, encoder, seconds)
+        return noted_generation(pieces, timer, self.generator.llm.llm_id, question.options)
 
     async def facts(self) -> DeploymentFacts:
         encoder = await self.encoder.info()

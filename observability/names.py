@@ -32,8 +32,14 @@ class Stage(StrEnum):
 class Span(StrEnum):
     """Spans that are no stage."""
 
+    REQUEST = "request"
+    """One HTTP call below `/v1`: the root of its trace, unless the caller brought one."""
     ANSWER_QUESTION = "answer_question"
-    """The root of one answer; the stages are its children."""
+    """One answer; the stages are its children."""
+    ENCODE_PICTURES = "encode_pictures"
+    """In the encoder process: stored pictures to features."""
+    ENCODE_QUERY = "encode_query"
+    """In the encoder process: a question's text to its vector."""
 
 
 class Outcome(StrEnum):
@@ -153,7 +159,6 @@ class GenAiAttribute(StrEnum):
     REQUEST_MAX_TOKENS = "gen_ai.request.max_tokens"
     REQUEST_TEMPERATURE = "gen_ai.request.temperature"
     REQUEST_SEED = "gen_ai.request.seed"
-    RESPONSE_MODEL = "gen_ai.response.model"
     FINISH_REASONS = "gen_ai.response.finish_reasons"
     TIME_TO_FIRST_CHUNK = "gen_ai.response.time_to_first_chunk"
     INPUT_TOKENS = "gen_ai.usage.input_tokens"

@@ -3,50 +3,67 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
+import anyio
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from app.answer_documents import AnswerDocument
 from app.answer_events import AnswerEvent, Evidence
-from app.answers import AnswerRunner
+from app.answers import AnswerRunner, answer_path, unfinished_document
 from app.api.answer_schemas import AskRequest
 from app.api.client_left import ClientLeftError, run_while_connected
 from app.api.operators import OperatorGate
-from app.api.problems import ProblemDocument
+from app.api.problems import documented_problems, problem_members
 from app.api.sse import sse_event
 from app.errors import (
+    AnswerNotFoundError,
+    BusyError,
+    EncoderUnavailableError,
     FramegateError,
+    IndexFailedError,
     InvalidRequestError,
+    LlmUnavailableError,
+    OperatorKeyError,
     QuestionTooLongError,
     UnknownSamplerError,
+    UnreadableVideoError,
+    VideoNotFoundError,
+    VideoNotReadyError,
 )
 from app.generate.contract import GenerationOptions, TextDelta
 from app.index_job import IndexProgress
 from app.question import Question
 from app.stores.catalogue import Catalogue
-from app.stores.rows import AnswerRow
-from observability.stages import current_trace_id
 
+logger = logging.getLogger(__name__)
+
+StreamedEvent: TypeAlias = AnswerEvent | AnswerDocument | BaseException
+
+ANSWERS = "/v1/answers"
 EVENT_QUEUE_SIZE = 64
 CLIENT_CLOSED_REQUEST = 499
 DEFAULT_WAIT_S = 30.0
 
-PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": ProblemDocument, "description": text}
-    for status, text in {
-        403: "The sampler may be named by operators only.",
-        404: "No such video.",
-        409: "The video is still being indexed (Retry-After).",
-        422: "The request or the video cannot be used; `type` says why.",
-        429: "Too many answers are running (Retry-After).",
-        503: "The language model or the encoder is away (Retry-After).",
-    }.items()
-}
+PROBLEMS = documented_problems(
+    OperatorKeyError,
+    VideoNotFoundError,
+    VideoNotReadyError,
+    InvalidRequestError,
+    QuestionTooLongError,
+    UnknownSamplerError,
+    UnreadableVideoError,
+    BusyError,
+    LlmUnavailableError,
+    EncoderUnavailableError,
+    IndexFailedError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +87,7 @@ class AnswerServices:
 
 
 def answers_router(services: AnswerServices) -> APIRouter:
-    router = APIRouter(prefix="/v1/answers", tags=["answers"])
+    router = APIRouter(prefix=ANSWERS, tags=["answers"])
 
     @router.post(
         "",
@@ -80,42 +97,27 @@ def answers_router(services: AnswerServices) -> APIRouter:
     )
     async def post_answer(body: AskRequest, request: Request) -> Response:
         question = _question(body, request, services)
-        await asyncio.to_thread(
-            services.catalogue.get_video, question.tenant, question.video_id
-        )
-        if body.stream:
-            return await _streamed(question, services.runner)
+        await asyncio.to_thread(services.catalogue.get_video, question.tenant, question.video_id)
+        reply = _streamed if body.stream else _whole
         try:
-            document = await run_while_connected(
-                request, services.runner.run(question, _ignore_event)
-            )
+            return await reply(question, request, services.runner)
         except ClientLeftError:
             return Response(status_code=CLIENT_CLOSED_REQUEST)
-        return Response(document.model_dump_json(), media_type="application/json")
 
     @router.get(
         "/{answer_id}",
-        responses={404: {"model": ProblemDocument}},
+        responses=documented_problems(AnswerNotFoundError),
         summary="An earlier answer, with its evidence",
     )
-    async def get_answer(answer_id: str) -> dict[str, Any]:
+    async def get_answer(answer_id: str) -> AnswerDocument:
         row = await asyncio.to_thread(
             services.catalogue.get_answer, services.rules.tenant, answer_id
         )
-        return _stored_document(row)
+        if row.document is None:
+            return unfinished_document(row)
+        return AnswerDocument.model_validate(row.document)
 
     return router
-
-
-def _stored_document(row: AnswerRow) -> dict[str, Any]:
-    if row.document is not None:
-        return dict(row.document)
-    return {
-        "answer_id": row.answer_id,
-        "video_id": row.video_id,
-        "question": row.question,
-        "state": str(row.state),
-    }
 
 
 async def _ignore_event(_: AnswerEvent) -> None:
@@ -154,69 +156,84 @@ def _question(body: AskRequest, request: Request, services: AnswerServices) -> Q
     )
 
 
-async def _streamed(question: Question, runner: AnswerRunner) -> Response:
+async def _whole(question: Question, request: Request, runner: AnswerRunner) -> Response:
+    document = await run_while_connected(request, runner.run(question, _ignore_event))
+    headers = {"Content-Location": answer_path(question.answer_id)}
+    return Response(document.model_dump_json(), media_type="application/json", headers=headers)
+
+
+async def _streamed(question: Question, request: Request, runner: AnswerRunner) -> Response:
     """Errors before the first event are ordinary HTTP problems; later ones are `error` events."""
-    events: asyncio.Queue[AnswerEvent] = asyncio.Queue(EVENT_QUEUE_SIZE)
-    task = asyncio.create_task(runner.run(question, events.put))
-    stream = _StreamedAnswer(question.answer_id, task, events)
+    answer = _RunningAnswer(question, runner)
     try:
-        first = await stream.next_event()
+        first = await run_while_connected(request, answer.first_event())
     except BaseException:
-        await stream.stop()
+        await answer.stop()
         raise
-    return StreamingResponse(
-        stream.lines(first),
-        media_type="text/event-stream",
-        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
-    )
+    return _AnswerStream(answer, first)
 
 
-class _StreamedAnswer:
-    """One running answer and the queue of its events."""
+class _RunningAnswer:
+    """A task, and the queue of its events; the last one is how it ended."""
 
-    def __init__(
-        self,
-        answer_id: str,
-        task: asyncio.Task[AnswerDocument],
-        events: asyncio.Queue[AnswerEvent],
-    ) -> None:
-        self._answer_id = answer_id
-        self._task = task
-        self._events = events
+    def __init__(self, question: Question, runner: AnswerRunner) -> None:
+        self.answer_id = question.answer_id
+        self._events: asyncio.Queue[StreamedEvent] = asyncio.Queue(EVENT_QUEUE_SIZE)
+        self._task = asyncio.create_task(self._run(question, runner))
 
-    async def next_event(self) -> AnswerEvent | None:
-        """The next event; None when the answer is done. Raises what the answer raised."""
-        if not self._events.empty():
-            return self._events.get_nowait()
-        getter = asyncio.ensure_future(self._events.get())
-        try:
-            await asyncio.wait({getter, self._task}, return_when=asyncio.FIRST_COMPLETED)
-            if getter.done():
-                return getter.result()
-        finally:
-            getter.cancel()
-        self._task.result()
-        return None
+    async def _run(self, question: Question, runner: AnswerRunner) -> None:
+        # `gather` hands over any exception without a broad `except`.
+        running = runner.run(question, self._events.put)
+        [outcome] = await asyncio.gather(running, return_exceptions=True)
+        await self._events.put(outcome)
 
-    async def lines(self, event: AnswerEvent | None) -> AsyncIterator[bytes]:
-        try:
-            while event is not None:
-                yield _event_bytes(event)
-                event = await self.next_event()
-            yield sse_event("done", self._task.result().model_dump(mode="json"))
-        except FramegateError as exc:
-            problem = exc.problem() | {
-                "answer_id": self._answer_id,
-                "trace_id": current_trace_id(),
-            }
-            yield sse_event("error", problem)
-        finally:
-            await self.stop()
+    async def first_event(self) -> StreamedEvent:
+        """Raises what ended the answer before it had anything to say."""
+        event = await self._events.get()
+        if isinstance(event, BaseException):
+            raise event
+        return event
+
+    async def lines(self, event: StreamedEvent) -> AsyncIterator[bytes]:
+        while not isinstance(event, AnswerDocument | BaseException):
+            yield _event_bytes(event)
+            event = await self._events.get()
+        yield _end_bytes(event)
 
     async def stop(self) -> None:
         """The client left, or all is said: nothing goes on running."""
         self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        # Starlette ends a stream by a cancel scope, which would cut this wait short, too.
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait({self._task})
+
+
+class _AnswerStream(StreamingResponse):
+    """Stops its answer however it ends, also when it was cancelled before the first byte."""
+
+    def __init__(self, answer: _RunningAnswer, first: StreamedEvent) -> None:
+        headers = {
+            "Cache-Control": "no-store",
+            "X-Accel-Buffering": "no",  # nginx would hold the tokens back
+            "Content-Location": answer_path(answer.answer_id),
+        }
+        super().__init__(answer.lines(first), media_type="text/event-stream", headers=headers)
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self._answer.stop()
+
+
+def _end_bytes(outcome: AnswerDocument | BaseException) -> bytes:
+    if isinstance(outcome, AnswerDocument):
+        return sse_event("done", outcome.model_dump(mode="json"))
+    if isinstance(outcome, FramegateError):
+        return sse_event("error", problem_members(outcome, instance=outcome.instance or ANSWERS))
+    logger.error("an answer ended by an error that nobody foresaw", exc_info=outcome)
+    return sse_event("error", problem_members(FramegateError(), instance=ANSWERS))
 
 
 def _event_bytes(event: AnswerEvent) -> bytes:

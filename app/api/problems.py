@@ -107,7 +107,7 @@ def problem_response(
     error: FramegateError, request: Request, *, errors: Sequence[FieldError] = ()
 ) -> ProblemResponse:
     """`Retry-After` is set from the error; 5xx are logged."""
-    members = problem_members(error, instance=request.url.path)
+    members = problem_members(error, instance=error.instance or request.url.path)
     if errors:
         members["errors"] = [item.model_dump() for item in errors]
     headers = {}

@@ -7,4 +7,5 @@ import json
 
 def sse_event(name: str, data: dict[str, object]) -> bytes:
     """`event: name` and its JSON `data` on one line, as the WHATWG event stream format asks."""
-    return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
+    # Escaped to ASCII: many clients also split lines at U+2028 or U+0085, which a token may hold.
+    return f"event: {name}\ndata: {json.dumps(data)}\n\n".encode()

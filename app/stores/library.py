@@ -24,6 +24,8 @@ class StoredVideo:
 
     table: FrameTable
     scenes: list[Scene]
+    was_stored: bool = True
+    """False: the question waited until its derived data were there."""
 
     @property
     def video_id(self) -> str:
