@@ -7,6 +7,7 @@ import hashlib
 import json
 import threading
 import time
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,8 +16,12 @@ from typing import Any
 import numpy as np
 
 from app.encoders.contract import EncoderInfo, PictureFeatures, QueryVector
-from app.errors import EncoderUnavailableError
+from app.errors import EncoderUnavailableError, FramegateError, LlmUnavailableError
+from app.generate.contract import ChatMessage, GenerationOptions, TextDelta, Usage
 from app.stores.frames import PicturePack
+
+
+LABELS = ("cat", "dog", "street", "kitchen table")
 
 
 class FakeEncoderClient:
@@ -30,12 +35,15 @@ class FakeEncoderClient:
         self.encoder_id = "fake@00000001"
         self.rows: list[int] = []
         """Rows of all calls that succeeded, in order."""
+        self.queries: list[str] = []
+        self.is_away = False
+        """True: no query gets its vector."""
         self.gate = asyncio.Event()
         self.gate.set()
         self._failures = dict(failures or {})
 
     async def info(self) -> EncoderInfo:
-        return EncoderInfo("fake", self.encoder_id, 8, 2, 4, None)
+        return EncoderInfo("fake", self.encoder_id, 8, 2, 4, LABELS)
 
     async def encode_pictures(self, pictures: Path, rows: range) -> PictureFeatures:
         await self.gate.wait()
@@ -52,8 +60,62 @@ class FakeEncoderClient:
         return PictureFeatures(embeddings.astype(np.float16), tokens.astype(np.float16), 0.001)
 
     async def encode_query(self, text: str) -> QueryVector:
+        self.queries.append(text)
+        if self.is_away:
+            raise EncoderUnavailableError
         vector = np.random.default_rng(_seed(text.encode())).standard_normal(8)
         return QueryVector((vector / np.linalg.norm(vector)).astype(np.float32), False, 0.001)
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+class FakeLanguageModel:
+    """A language model that says what it was told to. One `prompts` entry a call.
+
+    `gate` holds every call back before its first word; `error` is raised before word number
+    `error_at`.
+    """
+
+    llm_id = "fake-llm"
+
+    def __init__(self, *words: str) -> None:
+        self.words = words or ("two", " cats")
+        self.prompts: list[list[ChatMessage]] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.error: FramegateError | None = None
+        self.error_at = 0
+        self.is_away = False
+        self.num_started = 0
+        self.num_stopped = 0
+        """Calls whose stream was closed before its end."""
+
+    async def stream(
+        self, messages: list[ChatMessage], options: GenerationOptions
+    ) -> AsyncGenerator[TextDelta | Usage, None]:
+        self.prompts.append(messages)
+        self.num_started += 1
+        is_complete = False
+        try:
+            await self.gate.wait()
+            for number, word in enumerate(self.words):
+                self._fail_at(number)
+                yield TextDelta(word)
+            self._fail_at(len(self.words))
+            yield Usage(7, len(self.words), "stop")
+            is_complete = True
+        finally:
+            self.num_stopped += not is_complete
+
+    def _fail_at(self, number: int) -> None:
+        if self.is_away:
+            raise LlmUnavailableError
+        if self.error is not None and number == self.error_at:
+            raise self.error
+
+    async def is_healthy(self) -> bool:
+        return not self.is_away
 
     async def aclose(self) -> None:
         """Nothing is open."""
