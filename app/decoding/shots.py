@@ -22,6 +22,9 @@ MICROSECOND = Fraction(1, 1_000_000)
 NOMINAL_FPS = 25.0
 """The detector insists on a frame rate, but compares times only: many files have no such rate."""
 
+TOLERANCE_S = 0.001
+"""Frames a tenth of a second apart, give or take the rounding of their times, are all wanted."""
+
 
 class ShotFinder:
     """Looks at frames in presentation order; keeps one downscaled frame and the cuts' times."""
@@ -33,12 +36,16 @@ class ShotFinder:
         self._next_look_s = 0.0
         self._cuts_s: list[float] = []
 
-    def look(self, time_s: float, frame: VideoFrame) -> None:
-        """Take in a frame; all but about ten a second are passed over at no cost."""
+    def wants(self, time_s: float) -> bool:
+        """Whether to look at the frame of this time; True for about ten a second."""
         if time_s < self._next_look_s:
-            return
+            return False
         # Counted from this frame: on a fixed grid two looks after a gap could lie too near.
-        self._next_look_s = time_s + 1 / SHOT_RATE_FPS - 0.001
+        self._next_look_s = time_s + 1 / SHOT_RATE_FPS - TOLERANCE_S
+        return True
+
+    def look(self, time_s: float, frame: VideoFrame) -> None:
+        """Take in a frame that is wanted."""
         # All frames are brought to the first one's size: a stream may change its own midway.
         self._size = self._size or fit(frame.width, frame.height, SHOT_SIDE_PX)
         small = self._scaler.reformat(

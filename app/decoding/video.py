@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 
 from av.video.frame import VideoFrame
 
@@ -12,6 +14,7 @@ from app.decoding.grid import CandidateGrid, GridPolicy
 from app.decoding.job import DecodeConfig, DecodeJob
 from app.decoding.pictures import PictureMaker, is_hdr, rotation_degrees
 from app.decoding.shots import ShotFinder
+from app.decoding.side_thread import SideThread
 from app.decoding.stream import VideoSource, open_video
 from app.errors import NoFramesError, VideoTooLongError
 from app.stores.frames import FrameTable, PackWriter, write_frame_table, write_scenes
@@ -28,14 +31,25 @@ def decode_video(job: DecodeJob, on_progress: Callable[[float], None]) -> None:
             job.source, max_frame_pixels=config.max_frame_pixels, threads=config.threads
         ) as source,
         PackWriter(job.frames_folder) as pack,
+        SideThread() as side,
     ):
-        one_pass = OnePass(source, config, pack)
+        shots = ShotFinder()
+        one_pass = OnePass(source, config, Products(pack, shots, side))
         progress = _Progress(source, on_progress)
         for frame in source.frames():
             progress.report(one_pass.take(frame))
         table = one_pass.finish(job)
-    write_scenes(job.scenes_file, one_pass.shots.scenes(table.timestamps_s))
+    write_scenes(job.scenes_file, shots.scenes(table.timestamps_s))
     write_frame_table(job.frames_folder, table)
+
+
+@dataclass(frozen=True, slots=True)
+class Products:
+    """Where pictures and shots come to be, and the one thread that touches both."""
+
+    pack: PackWriter
+    shots: ShotFinder
+    side: SideThread
 
 
 class OnePass:
@@ -44,11 +58,11 @@ class OnePass:
     Whether a frame is a candidate shows only when the next one comes, so one frame is held back.
     """
 
-    def __init__(self, source: VideoSource, config: DecodeConfig, pack: PackWriter) -> None:
+    def __init__(self, source: VideoSource, config: DecodeConfig, products: Products) -> None:
         stream = source.stream
         self._source = source
         self._config = config
-        self._pack = pack
+        self._products = products
         self._clock = FrameClock(stream.time_base, stream.average_rate or stream.guessed_rate)
         self._grid = CandidateGrid(
             GridPolicy(
@@ -60,7 +74,6 @@ class OnePass:
             quality=config.picture_quality,
             pixel_aspect=stream.sample_aspect_ratio,
         )
-        self.shots = ShotFinder()
         self._held: VideoFrame | None = None
         self._held_s = 0.0
         self._num_pixels = 0
@@ -78,7 +91,8 @@ class OnePass:
             self._is_hdr = is_hdr(frame)
         elif self._grid.admit(len(self._clock) - 2, self._held_s, time_s):
             self._store(self._held)
-        self.shots.look(time_s, frame)
+        if self._products.shots.wants(time_s):
+            self._hand_over(partial(self._products.shots.look, time_s, frame))
         self._held, self._held_s = frame, time_s
         return time_s
 
@@ -89,7 +103,8 @@ class OnePass:
             raise NoFramesError(f"No frame could be decoded ({damaged} damaged packets).")
         if self._grid.admit_last(len(self._clock) - 1, self._held_s):
             self._store(self._held)
-        self._pack.finish()
+        self._products.side.finish()
+        self._products.pack.finish()
         return FrameTable(
             video_id=job.video_id,
             fps=self._grid.fps,
@@ -111,9 +126,13 @@ class OnePass:
         )
 
     def _store(self, frame: VideoFrame) -> None:
-        self._pack.append(self._pictures.jpeg(frame))
+        pack = self._products.pack
+        self._hand_over(lambda: pack.append(self._pictures.jpeg(frame)))
         while (rows := self._grid.halve_when_full()) is not None:
-            self._pack.keep(rows)
+            self._hand_over(partial(pack.keep, rows))
+
+    def _hand_over(self, call: Callable[[], None]) -> None:
+        self._products.side.hand_over(call)
 
     def _count_pixels(self, frame: VideoFrame) -> None:
         self._num_pixels += frame.width * frame.height

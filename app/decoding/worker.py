@@ -18,7 +18,8 @@ import av
 import cv2
 
 from app.decoding.job import DecodeJob
-from app.decoding.limits import bind_to_parent, limit_resources
+from app.decoding.limits import bind_to_parent, limit_resources, refuse_exhausted_memory
+from app.decoding.stream import WORKING_BYTES
 from app.decoding.video import decode_video
 from app.errors import (
     DecodeMemoryError,
@@ -66,9 +67,7 @@ def failure_of(job: DecodeJob, emit: Emit) -> FramegateError | None:
     except Exception as error:
         # The outermost handler of this process: no file may look like a failing service.
         log.exception("decoding failed unexpectedly")
-        if isinstance(error, cv2.error) and error.code == cv2.Error.StsNoMem:
-            return DecodeMemoryError()
-        return UnreadableVideoError(f"The decoder failed on this file ({type(error).__name__}).")
+        return _unexpected_failure(error)
     return None
 
 
@@ -76,6 +75,15 @@ def emit(message: dict[str, object]) -> None:
     """One line to the parent, sent at once."""
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
+
+
+def _unexpected_failure(error: Exception) -> FramegateError:
+    try:
+        # A thread that cannot start and OpenCV's own error are but two ways to run out of memory.
+        refuse_exhausted_memory(WORKING_BYTES)
+    except MemoryError:
+        return DecodeMemoryError()
+    return UnreadableVideoError(f"The decoder failed on this file ({type(error).__name__}).")
 
 
 def _storage_failure(error: OSError) -> FramegateError:
