@@ -95,8 +95,14 @@ class Settings(BaseSettings):
     )
 
     # Encoder process
-    encoder_threads: int = Field(2, gt=0, description="Torch threads of the encoder process.")
-    encoder_batch: int = Field(4, gt=0, description="Pictures in one forward pass.")
+    encoder_threads: int = Field(
+        1,
+        gt=0,
+        description="Torch threads of one forward pass; more pays only on cores that are idle.",
+    )
+    encoder_batch: int = Field(
+        8, gt=0, description="Pictures in one call of the index; questions wait for one picture."
+    )
     encoder_patience_s: float = Field(
         120.0, gt=0, description="How long indexing waits for an encoder process that is away."
     )
