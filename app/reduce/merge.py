@@ -48,10 +48,14 @@ class MergeReducer:
 
     def num_tokens(self, num_frames: int, tokens_per_picture: int) -> int:
         total = num_frames * tokens_per_picture
-        return min(total, max(tokens_per_picture, math.ceil(total * self._options.keep_ratio)))
+        return min(total, max(tokens_per_picture, self._kept(total)))
 
     def tokens_per_frame(self, tokens_per_picture: int) -> float:
-        return float(math.ceil(tokens_per_picture * self._options.keep_ratio))
+        return float(self._kept(tokens_per_picture))
+
+    def _kept(self, count: int) -> int:
+        # 100 x 0.07 is a little more than 7 in binary: what rounding added must not count.
+        return math.ceil(count * self._options.keep_ratio - 1e-9)
 
     def reduce(self, tokens: FloatArray) -> ReducedTokens:
         num_frames, per_frame, _ = tokens.shape

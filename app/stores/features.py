@@ -154,7 +154,7 @@ class FeatureStore:
         """The file as a memory map. A file that is absent or no float16 array counts as missing."""
         try:
             stored: npt.NDArray[np.float16] = np.load(path, mmap_mode="r")
-        except (OSError, ValueError) as exc:
+        except (OSError, ValueError, EOFError) as exc:
             raise FeaturesMissingError(f"no features at {path.name}") from exc
         if stored.dtype != np.float16:
             raise FeaturesMissingError(f"{path.name} holds {stored.dtype}, not float16")
