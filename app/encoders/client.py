@@ -42,7 +42,7 @@ class HttpEncoderClient:
             content = await self._call("GET", wire.INFO, None, INFO_TIMEOUT_S)
             try:
                 self._info = wire.info_from_json(content)
-            except (ValueError, KeyError, TypeError) as exc:
+            except ValueError as exc:
                 raise _unreadable(exc) from exc
         return self._info
 
@@ -51,7 +51,7 @@ class HttpEncoderClient:
         body = await self._call("POST", wire.PICTURES, asked, PICTURES_TIMEOUT_S)
         try:
             encoder_id, features = wire.pictures_from_bytes(body)
-        except (ValueError, KeyError) as exc:
+        except ValueError as exc:
             raise _unreadable(exc) from exc
         self._check_space(encoder_id)
         return features
@@ -61,7 +61,7 @@ class HttpEncoderClient:
         body = await self._call("POST", wire.QUERY, asked, QUERY_TIMEOUT_S)
         try:
             encoder_id, query = wire.query_from_bytes(body)
-        except (ValueError, KeyError) as exc:
+        except ValueError as exc:
             raise _unreadable(exc) from exc
         self._check_space(encoder_id)
         return query

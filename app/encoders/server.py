@@ -167,7 +167,9 @@ class EncoderEndpoints:
 
     async def info(self, _: Request) -> Response:
         encoder = self._service.encoder
-        return _loading() if encoder is None else JSONResponse(wire.info_to_json(encoder.info))
+        if encoder is None:
+            return _loading()
+        return Response(wire.info_to_json(encoder.info), media_type="application/json")
 
     async def encode_pictures(self, request: Request) -> Response:
         asked = wire.PicturesRequest.model_validate_json(await request.body())
