@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -148,3 +149,8 @@ def test_ratio_one_keeps_everything() -> None:
 def test_bad_options_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(InvalidReducerOptionsError):
         build_reducer("merge", options)
+
+
+def test_every_reducer_stands_on_its_page() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "reducers.md").read_text()
+    assert all(f"| `{reducer_id}` |" in page for reducer_id in REDUCERS)
