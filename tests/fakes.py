@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 
 from app.encoders.contract import EncoderInfo, PictureFeatures, QueryVector
-from app.errors import EncoderUnavailableError, FramegateError, LlmUnavailableError
+from app.errors import EncoderUnavailableError, FramegateError
 from app.generate.contract import ChatMessage, GenerationOptions, TextDelta, Usage
 from app.stores.frames import PicturePack
-
 
 LABELS = ("cat", "dog", "street", "kitchen table")
 
@@ -71,10 +70,10 @@ class FakeEncoderClient:
 
 
 class FakeLanguageModel:
-    """A language model that says what it was told to. One `prompts` entry a call.
+    """A language model that says what it was told to.
 
-    `gate` holds every call back before its first word; `error` is raised before word number
-    `error_at`.
+    `hold` makes calls wait before word number `held_at` until `release`; `error` is raised before
+    word number `error_at`.
     """
 
     llm_id = "fake-llm"
@@ -82,24 +81,41 @@ class FakeLanguageModel:
     def __init__(self, *words: str) -> None:
         self.words = words or ("two", " cats")
         self.prompts: list[list[ChatMessage]] = []
-        self.gate = asyncio.Event()
-        self.gate.set()
+        """One a call."""
+        self.started = asyncio.Event()
+        self.held_at = 0
         self.error: FramegateError | None = None
         self.error_at = 0
         self.is_away = False
-        self.num_started = 0
+        """What `is_healthy` denies."""
         self.num_stopped = 0
         """Calls whose stream was closed before its end."""
+        self._gate = asyncio.Event()
+        self._gate.set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def hold(self) -> None:
+        """Before the first call."""
+        self._gate.clear()
+
+    def release(self) -> None:
+        """From any thread."""
+        if self._loop is None:
+            self._gate.set()
+        else:
+            self._loop.call_soon_threadsafe(self._gate.set)
 
     async def stream(
         self, messages: list[ChatMessage], options: GenerationOptions
     ) -> AsyncGenerator[TextDelta | Usage, None]:
+        self._loop = asyncio.get_running_loop()
         self.prompts.append(messages)
-        self.num_started += 1
+        self.started.set()
         is_complete = False
         try:
-            await self.gate.wait()
             for number, word in enumerate(self.words):
+                if number == self.held_at:
+                    await self._gate.wait()
                 self._fail_at(number)
                 yield TextDelta(word)
             self._fail_at(len(self.words))
@@ -109,8 +125,6 @@ class FakeLanguageModel:
             self.num_stopped += not is_complete
 
     def _fail_at(self, number: int) -> None:
-        if self.is_away:
-            raise LlmUnavailableError
         if self.error is not None and number == self.error_at:
             raise self.error
 
