@@ -126,7 +126,7 @@ def _health_services(gateway: Gateway) -> HealthServices:
     base, questions = gateway.base, gateway.questions
 
     async def encoder_check() -> str:
-        return (await base.encoder.info()).encoder_id
+        return (await base.encoder.ask_info()).encoder_id
 
     async def llm_check() -> str:
         if not await base.llm.is_healthy():

@@ -24,7 +24,9 @@ class SettingsError(Exception):
 class Settings(BaseSettings):
     """Frozen; unknown `FRAMEGATE_*` names are refused by `load_settings`."""
 
-    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(
+        env_prefix=ENV_PREFIX, frozen=True, extra="forbid", allow_inf_nan=False
+    )
 
     # Service
     host: str = Field("127.0.0.1", description="Address the gateway listens on.")
@@ -258,6 +260,8 @@ def _error_text(error: ValidationError) -> str:
 
 
 def _unknown_text(name: str, known: set[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    hint = f" (did you mean {close[0]}?)" if close else ""
+    # Without the prefix, which makes everything alike.
+    bare = [known_name.removeprefix(ENV_PREFIX) for known_name in sorted(known)]
+    close = difflib.get_close_matches(name[len(ENV_PREFIX) :].upper(), bare, n=1)
+    hint = f" (did you mean {ENV_PREFIX}{close[0]}?)" if close else ""
     return f"{name} is no setting{hint}; docs/settings.md lists them"

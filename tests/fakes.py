@@ -44,6 +44,11 @@ class FakeEncoderClient:
     async def info(self) -> EncoderInfo:
         return EncoderInfo("fake", self.encoder_id, 8, 2, 4, LABELS)
 
+    async def ask_info(self) -> EncoderInfo:
+        if self.is_away:
+            raise EncoderUnavailableError
+        return await self.info()
+
     async def encode_pictures(self, pictures: Path, rows: range) -> PictureFeatures:
         await self.gate.wait()
         for row in rows:

@@ -16,6 +16,7 @@ class AskRequest(BaseModel):
 
     model_config = ConfigDict(
         extra="forbid",
+        allow_inf_nan=False,
         json_schema_extra={
             "examples": [{"video_id": EXAMPLE_VIDEO_ID, "question": "What is the man riding?"}]
         },
@@ -42,5 +43,3 @@ class AskRequest(BaseModel):
     sampler: str | None = Field(
         None, min_length=1, max_length=128, description="Operators only: the sampler to use."
     )
-
-

@@ -63,7 +63,7 @@ def health_router(services: HealthServices) -> APIRouter:
     )
     async def readyz(response: Response) -> ReadinessDocument:
         names = list(services.checks)
-        parts = await asyncio.gather(*(_checked(services.checks[name]) for name in names))
+        parts = await asyncio.gather(*(checked(services.checks[name]) for name in names))
         document = _readiness(dict(zip(names, parts, strict=True)), services)
         if not document.is_ready:
             response.status_code = 503
@@ -93,11 +93,11 @@ def _readiness(parts: dict[str, PartDocument], services: HealthServices) -> Read
     )
 
 
-async def _checked(check: Check) -> PartDocument:
+async def checked(check: Check, timeout_s: float = CHECK_TIMEOUT_S) -> PartDocument:
     try:
-        async with asyncio.timeout(CHECK_TIMEOUT_S):
+        async with asyncio.timeout(timeout_s):
             return PartDocument(is_ready=True, detail=await check())
     except TimeoutError:
-        return PartDocument(is_ready=False, detail=f"no answer within {CHECK_TIMEOUT_S:g} s")
+        return PartDocument(is_ready=False, detail=f"no answer within {timeout_s:g} s")
     except UnavailableError as exc:
         return PartDocument(is_ready=False, detail=exc.detail)

@@ -9,7 +9,8 @@ from fastapi import APIRouter, Depends
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.operators import OperatorGate
-from app.api.problems import ProblemDocument
+from app.api.problems import documented_problems
+from app.errors import InvalidRequestError, OperatorKeyError, UnavailableError
 from flags.kill_switch import KillState, KillSwitch
 from observability.logs import log_event
 from observability.metrics import Metrics
@@ -43,7 +44,7 @@ def kill_switch_router(switch: KillSwitch, gate: OperatorGate, metrics: Metrics)
         prefix="/v1/kill-switch",
         tags=["operators"],
         dependencies=[Depends(gate)],
-        responses={403: {"model": ProblemDocument}},
+        responses=documented_problems(OperatorKeyError, InvalidRequestError, UnavailableError),
     )
 
     @router.get("", summary="Is the kill switch on")
@@ -52,9 +53,14 @@ def kill_switch_router(switch: KillSwitch, gate: OperatorGate, metrics: Metrics)
 
     @router.put("", summary="Force the baseline for every answer, or let the flags decide again")
     async def put_kill_switch(body: KillSwitchRequest) -> KillSwitchDocument:
-        state = await asyncio.to_thread(
-            lambda: switch.set(is_on=body.is_on, who=body.who, why=body.why)
-        )
+        try:
+            state = await asyncio.to_thread(
+                lambda: switch.set(is_on=body.is_on, who=body.who, why=body.why)
+            )
+        except OSError as exc:
+            raise UnavailableError(
+                f"The kill switch could not be stored ({exc.strerror}); it stands as it did."
+            ) from exc
         metrics.kill_switch_is(on=state.is_on)
         log_event(
             logger,

@@ -38,12 +38,14 @@ class HttpEncoderClient:
 
     async def info(self) -> EncoderInfo:
         """Asked for once: afterwards it answers while the process is away, too."""
-        if self._info is None:
-            content = await self._call("GET", wire.INFO, None, INFO_TIMEOUT_S)
-            try:
-                self._info = wire.info_from_json(content)
-            except ValueError as exc:
-                raise _unreadable(exc) from exc
+        return self._info or await self.ask_info()
+
+    async def ask_info(self) -> EncoderInfo:
+        content = await self._call("GET", wire.INFO, None, INFO_TIMEOUT_S)
+        try:
+            self._info = wire.info_from_json(content)
+        except ValueError as exc:
+            raise _unreadable(exc) from exc
         return self._info
 
     async def encode_pictures(self, pictures: Path, rows: range) -> PictureFeatures:

@@ -74,7 +74,13 @@ class Encoder(Protocol):
 class EncoderClient(Protocol):
     """The gateway's side. Every call raises `EncoderUnavailableError` when the process is away."""
 
-    async def info(self) -> EncoderInfo: ...
+    async def info(self) -> EncoderInfo:
+        """May be what the process said once."""
+        ...
+
+    async def ask_info(self) -> EncoderInfo:
+        """What the process says now: a health check."""
+        ...
 
     async def encode_pictures(self, pictures: Path, rows: range) -> PictureFeatures:
         """Features of rows of the stored picture pack in folder `pictures` (a store handle)."""

@@ -204,6 +204,17 @@ async def test_a_request_out_of_bounds_is_refused(
     assert_problem(reply, 422, "invalid-request")
 
 
+@pytest.mark.parametrize("field", ["temperature", "wait_s"])
+async def test_a_number_that_is_none_is_refused(
+    client: httpx.AsyncClient, indexed: IndexedData, field: str
+) -> None:
+    body = f'{{"video_id": "{indexed.short_id}", "question": "?", "{field}": NaN}}'
+    reply = await client.post(
+        "/v1/answers", content=body, headers={"Content-Type": "application/json"}
+    )
+    assert 400 <= reply.status_code < 500
+
+
 async def test_a_video_id_that_is_none_is_refused(client: httpx.AsyncClient) -> None:
     problem = assert_problem(await post(client, "abc"), 422, "invalid-request")
     assert problem["errors"][0]["field"] == "body.video_id"
