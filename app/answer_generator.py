@@ -35,7 +35,7 @@ class AnswerGenerator:
     ) -> None:
         self.llm = llm
         self._counter = counter
-        self._context_tokens = context_tokens
+        self.context_tokens = context_tokens
 
     def room(self, question: Question, encoder: EncoderInfo, last_timestamp_s: float) -> LlmRoom:
         """Blocks for some milliseconds the first time. Raises `LlmUnavailableError`."""
@@ -43,7 +43,7 @@ class AnswerGenerator:
         asked = tokens_without_notes(question.text, counter.count_messages)
         digits = len(str(int(last_timestamp_s)))
         return LlmRoom(
-            free_tokens=self._context_tokens - question.options.max_tokens - asked,
+            free_tokens=self.context_tokens - question.options.max_tokens - asked,
             tokens_per_vision_token=_cost_of_token(_labels(encoder), 10.0**digits - 1, counter),
         )
 
@@ -51,7 +51,7 @@ class AnswerGenerator:
         self, question: Question, reduced: ReducedTokens, encoder: EncoderInfo, seconds: list[float]
     ) -> AsyncGenerator[TextDelta | Usage, None]:
         """Text, then usage. Raises `LlmUnavailableError`; closing it stops the generation."""
-        rules = PromptRules(_labels(encoder), self._context_tokens, self._counter().count_messages)
+        rules = PromptRules(_labels(encoder), self.context_tokens, self._counter().count_messages)
         times = np.array(seconds, dtype=np.float64)
         return generate(question.text, reduced, times, rules, self.llm, question.options)
 
