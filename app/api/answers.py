@@ -21,7 +21,7 @@ from app.api.answer_schemas import AskRequest
 from app.api.client_left import ClientLeftError, run_while_connected
 from app.api.operators import OperatorGate
 from app.api.problems import documented_problems, problem_members
-from app.api.sse import sse_event
+from app.api.sse import StreamEvent, sse_event
 from app.errors import (
     AnswerNotFoundError,
     BusyError,
@@ -198,7 +198,7 @@ class _RunningAnswer:
         while not isinstance(event, AnswerDocument | BaseException):
             yield _event_bytes(event)
             event = await self._events.get()
-        yield _end_bytes(event)
+        yield _end_bytes(event, self.answer_id)
 
     async def stop(self) -> None:
         """The client left, or all is said: nothing goes on running."""
@@ -227,24 +227,26 @@ class _AnswerStream(StreamingResponse):
             await self._answer.stop()
 
 
-def _end_bytes(outcome: AnswerDocument | BaseException) -> bytes:
+def _end_bytes(outcome: AnswerDocument | BaseException, answer_id: str) -> bytes:
     if isinstance(outcome, AnswerDocument):
-        return sse_event("done", outcome.model_dump(mode="json"))
-    if isinstance(outcome, FramegateError):
-        return sse_event("error", problem_members(outcome, instance=outcome.instance or ANSWERS))
-    logger.error("an answer ended by an error that nobody foresaw", exc_info=outcome)
-    return sse_event("error", problem_members(FramegateError(), instance=ANSWERS))
+        return sse_event(StreamEvent.DONE, outcome.model_dump(mode="json"))
+    if not isinstance(outcome, FramegateError):
+        logger.error("an answer ended by an error that nobody foresaw", exc_info=outcome)
+        outcome = FramegateError()
+    members = problem_members(outcome, instance=answer_path(answer_id))
+    return sse_event(StreamEvent.ERROR, members)
 
 
 def _event_bytes(event: AnswerEvent) -> bytes:
     if isinstance(event, IndexProgress):
-        return sse_event("progress", {"status": str(event.status), "progress": event.fraction})
+        progress: dict[str, object] = {"status": str(event.status), "progress": event.fraction}
+        return sse_event(StreamEvent.PROGRESS, progress)
     if isinstance(event, Evidence):
-        return sse_event("evidence", event.document.model_dump(mode="json"))
+        return sse_event(StreamEvent.EVIDENCE, event.document.model_dump(mode="json"))
     if isinstance(event, TextDelta):
-        return sse_event("token", {"text": event.text})
+        return sse_event(StreamEvent.TOKEN, {"text": event.text})
     return sse_event(
-        "usage",
+        StreamEvent.USAGE,
         {
             "input_tokens": event.input_tokens,
             "output_tokens": event.output_tokens,
