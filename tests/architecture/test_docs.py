@@ -136,3 +136,20 @@ def test_every_link_between_pages_leads_somewhere() -> None:
     for path in DOCS.rglob("*.md"):
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
             assert (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+def test_the_walkthrough_follows_a_request_in_the_order_of_its_stages() -> None:
+    files = re.findall(r"\]\(\.\./(\S+?)\)", page("walkthrough.md"))
+    path_of_a_request = [
+        "app/api/videos.py",
+        "app/intake.py",
+        "app/decode.py",
+        "app/api/answers.py",
+        "app/pipeline.py",
+        "app/select_frames.py",
+        "samplers/contract.py",
+        "app/encode.py",
+        "app/reduce/contract.py",
+        "app/generate/__init__.py",
+    ]
+    assert [file for file in files if file in path_of_a_request] == path_of_a_request
