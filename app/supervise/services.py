@@ -13,8 +13,8 @@ import time
 
 import httpx
 
-from app.encoders.client import HttpEncoderClient
-from app.errors import EncoderUnavailableError
+from app.decoding.config import decode_config
+from app.encoders import wire
 from app.generate.smollm2 import ModelMissingError
 from app.settings import Settings, child_environment
 from app.stores.layout import DataLayout
@@ -29,6 +29,8 @@ GATEWAY, ENCODER = "gateway", "encoder"
 GATEWAY_START_TIMEOUT_S = 60.0
 ENCODER_START_TIMEOUT_S = 180.0
 CHECK_TIMEOUT_S = 5.0
+NO_KEEP_ALIVE = httpx.Limits(max_keepalive_connections=0)
+"""Clients of health checks live as long as we do (each costs 40 ms) and hold nothing to close."""
 LISTEN_BACKLOG = 2048
 STOP_POLL_S = 0.05
 EXIT_REFUSED = 2
@@ -77,14 +79,7 @@ def _gateway_spec(settings: Settings, listener: socket.socket) -> ServiceSpec:
     port = listener.getsockname()[1]
     settings = settings.model_copy(update={"port": port})
     url = settings.local_url
-
-    async def is_healthy() -> bool:
-        async with httpx.AsyncClient(trust_env=False, timeout=CHECK_TIMEOUT_S) as client:
-            try:
-                return (await client.get(f"{url}/healthz")).status_code == httpx.codes.OK
-            except httpx.HTTPError:
-                return False
-
+    client = httpx.AsyncClient(trust_env=False, timeout=CHECK_TIMEOUT_S, limits=NO_KEEP_ALIVE)
     grace_s = max(1, round(settings.shutdown_grace_s))
     return ServiceSpec(
         name=GATEWAY,
@@ -92,11 +87,12 @@ def _gateway_spec(settings: Settings, listener: socket.socket) -> ServiceSpec:
             *(sys.executable, "-m", "uvicorn", "app.main:create_app", "--factory"),
             *("--fd", str(listener.fileno())),
             *("--timeout-graceful-shutdown", str(grace_s)),
-            *("--ws", "none", "--no-access-log", "--no-server-header"),
+            # Requests have spans and metrics; a line for each check of health would drown the rest.
+            *("--ws", "none", "--log-level", "warning", "--no-server-header"),
         ),
         environment=child_environment(settings, {}),
         address=url,
-        is_healthy=is_healthy,
+        is_healthy=lambda: _answers(client, f"{url}/healthz"),
         start_timeout_s=GATEWAY_START_TIMEOUT_S,
         # Uvicorn cancels what is left after its own grace; then the lifespan ends.
         stop_grace_s=grace_s + 5.0,
@@ -106,31 +102,31 @@ def _gateway_spec(settings: Settings, listener: socket.socket) -> ServiceSpec:
 
 def _encoder_spec(settings: Settings) -> ServiceSpec:
     path = DataLayout(settings.data_dir.resolve()).encoder_socket
-
-    async def is_healthy() -> bool:
-        client = HttpEncoderClient(path)
-        try:
-            async with asyncio.timeout(CHECK_TIMEOUT_S):
-                await client.info()
-        except (EncoderUnavailableError, TimeoutError):
-            return False
-        finally:
-            await client.aclose()
-        return True
-
+    client = httpx.AsyncClient(
+        transport=httpx.AsyncHTTPTransport(uds=str(path), limits=NO_KEEP_ALIVE),
+        timeout=CHECK_TIMEOUT_S,
+    )
     return ServiceSpec(
         name=ENCODER,
         command=(
             *(sys.executable, "-m", "app.encoders.server"),
             *("--socket", str(path)),
             *("--data-dir", str(settings.data_dir.resolve())),
+            *("--decode-version", decode_config(settings).decode_version),
             *("--threads", str(settings.encoder_threads)),
         ),
         environment=child_environment(settings, {}),
         address=f"unix:{path}",
-        is_healthy=is_healthy,
+        is_healthy=lambda: _answers(client, f"http://encoder{wire.INFO}"),
         start_timeout_s=ENCODER_START_TIMEOUT_S,
     )
+
+
+async def _answers(client: httpx.AsyncClient, url: str) -> bool:
+    try:
+        return (await client.get(url)).status_code == httpx.codes.OK
+    except httpx.HTTPError:
+        return False
 
 
 async def serve(settings: Settings) -> int:
