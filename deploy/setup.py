@@ -278,7 +278,7 @@ def install_torch_from(
         builds = (f"{torch}+cpu", f"{torchvision}+cpu")
         uv_install("--no-deps", "--default-index", options.cpu_index, *builds, env=env)
     else:
-        say("    the CUDA build, which runs on a CPU too: 3 GB of download, 6 GB of disk")
+        say("    the CUDA build, which runs on a CPU too: 3 GB more to download, 4 GB on disk")
         uv_install(torch, torchvision, env=env)
 
 
