@@ -1,6 +1,6 @@
 """What happens while a question is answered, in this order; `app/api/answers.py` sends it.
 
-    IndexProgress*   Evidence   TextDelta*   Usage
+IndexProgress*   Evidence   TextDelta*   Usage
 """
 
 from __future__ import annotations
