@@ -1,37 +1,39 @@
-"""Appends what a benchmark measured to docs/performance.md, with the machine and the date."""
+"""Prints what a benchmark measured and appends it to docs/performance.md."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import platform
 from datetime import UTC, datetime
 from pathlib import Path
 
-import psutil
+PERFORMANCE = Path(__file__).resolve().parents[1] / "docs" / "performance.md"
+HEADER = """# Performance
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "performance.md"
-CPU_INFO = Path("/proc/cpuinfo")
+Each section is one run of one script under `benchmarks/`; newer runs stand below older ones. Ratios
+are of quantities taken in the same run on the same machine; other work on it moves single times
+more than ratios.
+"""
 
 
-def append_result(title: str, lines: Sequence[str]) -> None:
-    """Print the result and add it as a section of the page."""
-    section = "\n".join([f"## {title}", "", f"{_machine()}, {_today()}.", "", *lines, ""])
+def append_result(title: str, lines: list[str]) -> None:
+    """Print `lines` (Markdown) and append them under `title`, with machine and date."""
+    when = datetime.now(UTC).strftime("%Y-%m-%d")
+    section = "\n".join([f"## {title}", "", f"{when}, {machine()}.", "", *lines])
     print(section)
-    with PAGE.open("a", encoding="utf-8") as page:
-        page.write(f"\n{section}")
+    text = PERFORMANCE.read_text(encoding="utf-8") if PERFORMANCE.is_file() else HEADER
+    PERFORMANCE.write_text(f"{text.rstrip()}\n\n{section}\n", encoding="utf-8")
 
 
-def _machine() -> str:
-    memory_gib = psutil.virtual_memory().total / 2**30
-    return f"{_processor()}, {os.cpu_count()} cores, {memory_gib:.0f} GiB"
+def machine() -> str:
+    """Processor, cores, memory and Python of this machine; nothing that names it."""
+    gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    cores = len(os.sched_getaffinity(0))
+    return f"{cores} cores of {_processor()}, {gib:.0f} GiB, Python {platform.python_version()}"
 
 
 def _processor() -> str:
-    for line in CPU_INFO.read_text(encoding="utf-8").splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return "unknown processor"
-
-
-def _today() -> str:
-    return datetime.now(UTC).date().isoformat()
+    information = Path("/proc/cpuinfo")
+    lines = information.read_text().splitlines() if information.is_file() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
