@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from app.encoders.contract import EncoderClient, EncoderInfo, PictureFeatures
 from app.errors import EncoderUnavailableError, IndexFailedError
-from app.stores.features import FeatureKey, FeatureShape, FeatureStore, FeatureWriter
+from app.stores.features import FeatureKey, FeatureShape, FeatureStore
 from app.stores.frames import FrameTable
 from app.stores.layout import DataLayout
 from observability.metrics import Metrics
@@ -56,33 +56,42 @@ class PictureIndex:
         `on_progress` gets rising fractions 0..1. Raises IndexFailedError when the encoder stays
         away, InvalidFeaturesError, FeatureWriterBusyError, OSError.
         """
+        # Once more when the encoder was replaced midway: rows of two spaces must never mix.
+        while not await self._is_filled(table, on_progress):
+            continue
+
+    async def _is_filled(self, table: FrameTable, on_progress: Callable[[float], None]) -> bool:
+        """False: the encoder was replaced by one of another embedding space."""
         info = await self._patiently(self._encoder.info)
         key = FeatureKey(table.video_id, table.fps, info.encoder_id)
         if await asyncio.to_thread(self._features.has, key):
-            return
+            return True
         writer = await asyncio.to_thread(
             self._features.writer, key, table.num_candidates, _shape(info)
         )
         try:
             while writer.next_row < table.num_candidates:
-                await self._append_batch(writer, table)
+                features = await self._encode_batch(writer.next_row, table)
+                if (await self._patiently(self._encoder.info)).encoder_id != info.encoder_id:
+                    return False
+                await asyncio.to_thread(writer.append, features.embeddings, features.tokens)
                 on_progress(writer.next_row / table.num_candidates)
             await asyncio.to_thread(writer.commit)
         finally:
             writer.close()
+        return True
 
-    async def _append_batch(self, writer: FeatureWriter, table: FrameTable) -> None:
-        stop = min(writer.next_row + self._limits.batch_size, table.num_candidates)
-        rows = range(writer.next_row, stop)
+    async def _encode_batch(self, start: int, table: FrameTable) -> PictureFeatures:
+        rows = range(start, min(start + self._limits.batch_size, table.num_candidates))
         folder = self._layout.frames(table.video_id, table.fps, table.decode_version)
 
         async def encode() -> PictureFeatures:
             return await self._encoder.encode_pictures(folder, rows)
 
         features = await self._patiently(encode)
-        await asyncio.to_thread(writer.append, features.embeddings, features.tokens)
         self._metrics.pictures_encoded(len(rows))
         self._metrics.encoder_worked(EncoderWork.INDEX, features.device_s)
+        return features
 
     async def _patiently(self, call: Callable[[], Awaitable[T]]) -> T:
         """The result of `call`, made again while the encoder is away."""

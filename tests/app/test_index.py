@@ -303,6 +303,28 @@ async def test_an_upload_during_a_delete_is_indexed_after_all(tmp_path: Path, cl
         assert video.status is VideoStatus.READY
 
 
+async def test_an_encoder_that_is_replaced_midway_leaves_no_rows_of_two_spaces(
+    tmp_path: Path, clip: bytes
+) -> None:
+    class ReplacedEncoder(FakeEncoderClient):
+        async def encode_pictures(self, pictures: Path, rows: range) -> PictureFeatures:
+            if rows.start > 0:
+                self.encoder_id = "fake@00000002"
+            return await super().encode_pictures(pictures, rows)
+
+    encoder = ReplacedEncoder()
+    world = build_world(tmp_path / "data", encoder)
+    async with running(world):
+        video_id = await upload(world, clip)
+        video = await world.indexer.wait_until_ready(TENANT, video_id, WAIT_S)
+
+        assert video.status is VideoStatus.READY
+        assert encoder.rows[-NUM_CANDIDATES:] == [*range(NUM_CANDIDATES)]
+        stored = [path.name for path in world.layout.derived(video_id).glob("embeddings-*")]
+        assert len(stored) == 1
+        assert "fake@00000002" in stored[0]
+
+
 async def test_an_unexpected_error_fails_the_video_without_its_text(
     tmp_path: Path, clip: bytes
 ) -> None:
