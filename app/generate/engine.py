@@ -12,6 +12,7 @@ from app.generate.preload import PRELOAD_PATH
 SERVER_MODULE = "vllm.entrypoints.openai.api_server"
 """The `vllm` command needs a distribution of that name; the CPU build has another."""
 HOST = "127.0.0.1"
+BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,14 @@ class EngineOptions:
     context_tokens: int
     kv_cache_gib: int
     num_cores: int
+    has_bf16: bool
+    """The processor calculates in bf16 (`calculates_in_bf16`)."""
     port: int
+
+
+def calculates_in_bf16(cpu_info: str) -> bool:
+    """Whether the text of /proc/cpuinfo names bf16 instructions (of AVX-512, AMX or Arm)."""
+    return not BF16_FLAGS.isdisjoint(cpu_info.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +46,9 @@ class EngineCommand:
 
 def engine_command(options: EngineOptions) -> EngineCommand:
     """How to start the server. It reaches no network but the loopback interface."""
-    # A second thread on the last core made every step wait for whichever thread was scheduled
-    # last: 1 token a second instead of 5 on two busy cores. vLLM reserves a core too; it also pins
-    # its threads, which leaves them waiting for a core that the encoder happens to use.
+    # The last core is for the gateway and the encoder, and a thread that must share it holds the
+    # others up at every step: on two busy cores, two threads made 1 token a second, one made 5.
+    # vLLM would also pin its threads, which then wait for a core that others happen to use.
     num_threads = max(1, options.num_cores - 1)
     return EngineCommand(
         command=(
@@ -52,7 +60,8 @@ def engine_command(options: EngineOptions) -> EngineCommand:
             *("--model", str(options.model_folder)),
             *("--served-model-name", options.model_name),
             *("--max-model-len", str(options.context_tokens)),
-            *("--dtype", "bfloat16"),
+            # Without bf16 instructions, attention converts every value: half the speed.
+            *("--dtype", "bfloat16" if options.has_bf16 else "float32"),
             *("--uvicorn-log-level", "warning"),
             "--enforce-eager",
         ),

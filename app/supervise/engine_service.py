@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
+from pathlib import Path
 
-from app.generate.engine import EngineOptions, engine_command
+from app.generate.engine import EngineOptions, calculates_in_bf16, engine_command
 from app.generate.openai_client import OpenAIChatModel
 from app.generate.smollm2 import gguf_file, model_folder
 from app.settings import Settings, child_environment
@@ -29,6 +30,7 @@ def engine_service(settings: Settings) -> ServiceSpec:
             context_tokens=settings.llm_context_tokens,
             kv_cache_gib=settings.llm_kv_cache_gib,
             num_cores=len(os.sched_getaffinity(0)),
+            has_bf16=calculates_in_bf16(Path("/proc/cpuinfo").read_text(encoding="utf-8")),
             port=_free_port(),
         )
     )

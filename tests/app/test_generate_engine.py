@@ -16,7 +16,7 @@ import pytest
 from app.errors import QuestionTooLongError
 from app.generate import PromptRules, generate
 from app.generate.contract import ChatMessage, GenerationOptions, TextDelta, Usage
-from app.generate.engine import EngineOptions, engine_command
+from app.generate.engine import EngineOptions, calculates_in_bf16, engine_command
 from app.generate.openai_client import OpenAIChatModel
 from app.generate.token_counter import TokenCounter
 from app.reduce.contract import ReducedTokens
@@ -30,20 +30,28 @@ LABELS = ("mountain bike", "crash helmet", "pier", "taxicab")
 STORY = [ChatMessage("user", "Write a long story about a bicycle.")]
 
 
-def options(num_cores: int) -> EngineOptions:
-    models = Path("/models")
-    return EngineOptions(models, models / "it", MODEL, 2048, 2, num_cores, 1234)
+def options(num_cores: int = 2, *, has_bf16: bool = True) -> EngineOptions:
+    return EngineOptions(
+        models=Path("/models"),
+        model_folder=Path("/models/it"),
+        model_name=MODEL,
+        context_tokens=2048,
+        kv_cache_gib=2,
+        num_cores=num_cores,
+        has_bf16=has_bf16,
+        port=1234,
+    )
 
 
 def test_the_server_listens_on_the_loopback_interface_only() -> None:
-    engine = engine_command(options(2))
+    engine = engine_command(options())
     assert engine.url == "http://127.0.0.1:1234"
     assert engine.command[engine.command.index("--host") + 1] == "127.0.0.1"
     assert engine.command[engine.command.index("--port") + 1] == "1234"
 
 
 def test_the_server_asks_no_hub_and_tells_nobody() -> None:
-    environment = engine_command(options(2)).environment
+    environment = engine_command(options()).environment
     assert environment["HF_HUB_OFFLINE"] == "1"
     assert environment["VLLM_NO_USAGE_STATS"] == "1"
     assert environment["DO_NOT_TRACK"] == "1"
@@ -52,6 +60,27 @@ def test_the_server_asks_no_hub_and_tells_nobody() -> None:
 @pytest.mark.parametrize(("num_cores", "num_threads"), [(1, "1"), (2, "1"), (8, "7")])
 def test_one_core_is_left_to_the_gateway(num_cores: int, num_threads: str) -> None:
     assert engine_command(options(num_cores)).environment["OMP_NUM_THREADS"] == num_threads
+
+
+@pytest.mark.parametrize(("has_bf16", "dtype"), [(True, "bfloat16"), (False, "float32")])
+def test_the_model_runs_in_a_type_that_the_processor_calculates_in(
+    has_bf16: bool, dtype: str
+) -> None:
+    command = engine_command(options(has_bf16=has_bf16)).command
+    assert command[command.index("--dtype") + 1] == dtype
+
+
+@pytest.mark.parametrize(
+    ("flags", "has_bf16"),
+    [
+        ("flags\t\t: fpu avx2 fma", False),
+        ("flags\t\t: avx512f avx512_bf16 fma", True),
+        ("Features\t: asimd bf16", True),
+        ("", False),
+    ],
+)
+def test_bf16_instructions_are_told_from_the_processors_flags(flags: str, has_bf16: bool) -> None:
+    assert calculates_in_bf16(f"processor\t: 0\n{flags}\n") is has_bf16
 
 
 async def ask(
