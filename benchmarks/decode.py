@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import perf_counter, sleep
 
 import av
 
@@ -41,6 +41,7 @@ from benchmarks.report import append_result
 ROUNDS = 5
 REPEATS = 5
 """Of the ten-second clip, for the timings."""
+POLL_S = 0.01
 MEMORY_FPS = 5
 """Frame rate of the file for memory: an hour of it decodes within half a minute."""
 
@@ -154,7 +155,11 @@ def speed_lines(bench: Bench) -> list[str]:
 
 
 def peak_mib(bench: Bench) -> float:
-    """Peak resident memory of one worker process, MiB."""
+    """Peak resident memory of one worker process, MiB.
+
+    Polled from the kernel's high-water mark: `ru_maxrss` would count this process's own memory too,
+    which the child shares until it runs its program.
+    """
     with subprocess.Popen(
         [sys.executable, "-m", WORKER_MODULE], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as worker:
@@ -162,12 +167,23 @@ def peak_mib(bench: Bench) -> float:
             raise SystemExit("the worker has no pipes")
         worker.stdin.write(bench.job().to_json().encode())
         worker.stdin.close()
+        peak_kib = 0
+        while worker.poll() is None:
+            peak_kib = max(peak_kib, _high_water_kib(worker.pid))
+            sleep(POLL_S)
         last = json.loads(worker.stdout.read().splitlines()[-1])
-        _, _, usage = os.wait4(worker.pid, 0)
-        worker.returncode = 0
     if not last.get("done"):
         raise SystemExit(f"the worker failed: {last}")
-    return usage.ru_maxrss / 1024
+    return peak_kib / 1024
+
+
+def _high_water_kib(pid: int) -> int:
+    """Zero before the program runs and once the process has ended."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    if Path(f"/proc/{pid}/cmdline").read_bytes() != Path("/proc/self/cmdline").read_bytes():
+        found = [line for line in status.splitlines() if line.startswith("VmHWM:")]
+        return int(found[0].split()[1]) if found else 0
+    return 0
 
 
 def repeated(clip: Path, num_times: int) -> Path:

@@ -60,11 +60,12 @@ class PictureMaker:
         self._quality = quality
         self._pixel_aspect = _plausible_aspect(pixel_aspect)
         self._scaler = VideoReformatter()
+        self._orientations: dict[int, Orientation] = {}
 
     def shown_size(self, frame: VideoFrame) -> tuple[int, int]:
         """Width and height of the frame as it is shown, in pixels, before any reduction."""
         width, height = self._square_size(frame)
-        return (height, width) if Orientation.of(frame).is_transposed else (width, height)
+        return (height, width) if self._orientation(frame).is_transposed else (width, height)
 
     def jpeg(self, frame: VideoFrame) -> bytes:
         """The stored picture of a frame. Raises MemoryError."""
@@ -73,11 +74,19 @@ class PictureMaker:
         small = self._scaler.reformat(
             frame, width, height, "rgb24", interpolation=Interpolation.AREA, threads=1
         )
-        upright = Orientation.of(frame).upright(np.asarray(small.to_ndarray(), dtype=np.uint8))
+        upright = self._orientation(frame).upright(np.asarray(small.to_ndarray(), dtype=np.uint8))
         encoded = io.BytesIO()
         image = Image.fromarray(np.ascontiguousarray(upright))
         image.save(encoded, "JPEG", quality=self._quality)
         return encoded.getvalue()
+
+    def _orientation(self, frame: VideoFrame) -> Orientation:
+        # Read once for each quarter turn: a frame whose side data was read refers to itself from
+        # then on, and lives until the garbage collector runs, hundreds of frames later.
+        degrees = rotation_degrees(frame)
+        if degrees not in self._orientations:
+            self._orientations[degrees] = Orientation.of(frame)
+        return self._orientations[degrees]
 
     def _square_size(self, frame: VideoFrame) -> tuple[int, int]:
         return max(1, round(frame.width * self._pixel_aspect)), frame.height

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
+from av.video.frame import VideoFrame
 from PIL import Image
 
 from app.decoding.job import DecodeConfig
@@ -268,3 +271,22 @@ def test_progress_without_a_duration_follows_the_bytes(tmp_path: Path) -> None:
     progress = decoded(clip).progress
     assert progress == sorted(progress)
     assert progress[-1] <= 1
+
+
+@pytest.fixture
+def _no_garbage_collection() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("_no_garbage_collection")
+def test_frames_are_let_go_without_waiting_for_the_garbage_collector(tmp_path: Path) -> None:
+    style = ClipStyle(rotation=90)
+    clip = write_clip(tmp_path / "clip.mp4", map(numbered, range(60)), style)
+    result = decoded(clip)
+    # Reading its side data makes a frame refer to itself: one is allowed to, the first.
+    held = [thing for thing in gc.get_objects() if isinstance(thing, VideoFrame)]
+    assert result.pack.num_pictures > 40
+    assert len(held) <= 1
