@@ -79,7 +79,7 @@ class Settings(BaseSettings):
         3600.0, gt=0, description="Wall time of one decode worker before it is killed."
     )
     decode_memory_bytes: int = Field(
-        1536 * MIB, gt=0, description="Address space of one decode worker."
+        1536 * MIB, gt=0, description="Memory one decode worker may map beyond its code."
     )
     decode_threads: int = Field(2, gt=0, description="Threads of one decode worker.")
     max_decode_workers: int = Field(1, gt=0, description="Videos decoded at the same time.")
