@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli_client import CliError, FramegateClient
-from app.cli_output import console, error_console, progress_bar, show_evidence
+from app.cli_output import console, error_console, progress_bar, show_evidence, stream_answer
 from app.cli_output import show_samplers as print_samplers
 from app.cli_output import show_videos as print_videos
 from app.demo import run_demo
@@ -45,8 +45,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the service's JSON d
 
 def _client(server: str | None) -> FramegateClient:
     settings = load_settings()
-    key = settings.operator_key.get_secret_value() if settings.operator_key else None
-    return FramegateClient(server or settings.local_url, key)
+    return FramegateClient.of(settings, server or settings.local_url)
 
 
 @app.command()
@@ -120,20 +119,6 @@ def ingest(client: FramegateClient, video: str) -> str:
         index = progress.add_task("index", total=1.0)
         client.wait_until_indexed(video_id, lambda done: progress.update(index, completed=done))
     return video_id
-
-
-def stream_answer(client: FramegateClient, body: dict[str, Any], *, echo: bool) -> dict[str, Any]:
-    """The finished answer's document; with `echo`, tokens are printed as they come."""
-    for event in client.ask(body):
-        if event.name == "token" and echo:
-            console.print(event.data["text"], end="", markup=False, highlight=False)
-        elif event.name == "error":
-            raise CliError(f"{event.data['title']}. {event.data['detail']}")
-        elif event.name == "done":
-            if echo:
-                console.print()
-            return event.data
-    raise CliError("The service closed the stream before the answer was done; ask again.")
 
 
 @app.command()

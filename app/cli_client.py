@@ -12,6 +12,8 @@ from typing import Any, cast
 
 import httpx
 
+from app.settings import Settings
+
 Document = dict[str, Any]
 
 CHUNK_BYTES = 256 * 1024
@@ -38,6 +40,12 @@ class FramegateClient:
         timeout = httpx.Timeout(30.0, read=600.0)
         self._http = httpx.Client(base_url=base_url, headers=headers, timeout=timeout)
         self._base_url = base_url
+
+    @classmethod
+    def of(cls, settings: Settings, base_url: str) -> FramegateClient:
+        """With the operator's key, where one is set."""
+        key = settings.operator_key
+        return cls(base_url, key.get_secret_value() if key else None)
 
     def __enter__(self) -> FramegateClient:
         return self

@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from app.cli_client import CliError, FramegateClient
+
 Document = dict[str, Any]
 
 console = Console()
@@ -28,6 +30,20 @@ def progress_bar() -> Iterator[Progress]:
     )
     with Progress(*columns, console=error_console, disable=not sys.stderr.isatty()) as progress:
         yield progress
+
+
+def stream_answer(client: FramegateClient, body: Document, *, echo: bool) -> Document:
+    """The finished answer's document; with `echo`, tokens are printed as they come."""
+    for event in client.ask(body):
+        if event.name == "token" and echo:
+            console.print(event.data["text"], end="", markup=False, highlight=False)
+        elif event.name == "error":
+            raise CliError(f"{event.data['title']}. {event.data['detail']}")
+        elif event.name == "done":
+            if echo:
+                console.print()
+            return event.data
+    raise CliError("The service closed the stream before the answer was done; ask again.")
 
 
 def show_evidence(answer: Document) -> None:

