@@ -45,12 +45,13 @@ from app.stores.features import FeatureStore
 from app.stores.layout import DataLayout
 from app.stores.library import DEFAULT_ENCODER, VideoLibrary
 from app.stores.query_vectors import QueryVectors
+from app.supervise.process_table import TABLE_NAME, read_service_rows
 from flags.evaluate import Flags
 from flags.kill_switch import FileKillSwitch
 from flags.provider import DEFAULT_FLAGS_PATH, Alarm, FlagFile, FlagFileConfig, build_provider
 from observability.logs import configure_logging
 from observability.metrics import Metrics
-from observability.names import Event
+from observability.names import ChildProcess, Event
 from observability.repeats import AlarmLog, RepeatFilter, RepeatLimiter
 from observability.setup import Telemetry, TelemetryConfig, configure_telemetry
 from samplers.registry import load_registry
@@ -59,6 +60,7 @@ logger = logging.getLogger(__name__)
 
 OUR_MODEL = "smollm2-135m-instruct"
 """The model that `framegate serve` makes; its tokenizer counts the prompts."""
+_CHILDREN = frozenset(ChildProcess)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,7 @@ def _question_side(base: Base, videos: VideoSide) -> QuestionSide:
         num_threads=settings.selection_threads,
         num_processes=settings.selection_processes,
     )
+    _observe_restarts(base, pools)
     salt = settings.user_hash_salt.get_secret_value()
     flags = Flags(flag_file, kill_switch)
     decider = SamplerDecider(flags, base.table.ids, base.metrics, salt)
@@ -167,6 +170,19 @@ def _question_side(base: Base, videos: VideoSide) -> QuestionSide:
         stages, videos.catalogue, base.metrics, max_running=settings.max_concurrent_answers
     )
     return QuestionSide(flag_file, kill_switch, pools, stages, runner)
+
+
+def _observe_restarts(base: Base, pools: SamplerPools) -> None:
+    table_path = base.layout.run / TABLE_NAME
+
+    def counts() -> dict[ChildProcess, int]:
+        rows = read_service_rows(table_path)
+        supervised = {
+            ChildProcess(name): row.restarts for name, row in rows.items() if name in _CHILDREN
+        }
+        return supervised | {ChildProcess.SELECTION: pools.num_restarts}
+
+    base.metrics.observe_process_restarts(counts)
 
 
 def _stages(base: Base, videos: VideoSide, decider: SamplerDecider, pools: SamplerPools) -> Stages:

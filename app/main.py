@@ -23,6 +23,7 @@ from app.errors import LlmUnavailableError
 from app.gateway import Gateway, build_gateway
 from app.generate.contract import LanguageModel
 from app.settings import Settings, load_settings
+from app.supervise.process_table import TABLE_NAME, read_service_rows
 from flags.watch import watch
 from observability.logs import log_event
 from observability.names import Event
@@ -133,10 +134,16 @@ def _health_services(gateway: Gateway) -> HealthServices:
             raise LlmUnavailableError
         return base.llm.llm_id
 
+    def process_texts() -> dict[str, str]:
+        rows = read_service_rows(base.layout.run / TABLE_NAME)
+        return {name: row.text for name, row in rows.items()}
+
     def metrics_text() -> bytes:
         # The switch is a file that other processes set too: look at it when somebody looks here.
         base.metrics.kill_switch_is(on=questions.kill_switch.read().is_on)
         return base.telemetry.metrics_text()
 
     checks: dict[str, Check] = {"encoder": encoder_check, "llm": llm_check}
-    return HealthServices(checks, questions.flag_file, questions.kill_switch, metrics_text)
+    return HealthServices(
+        checks, process_texts, questions.flag_file, questions.kill_switch, metrics_text
+    )

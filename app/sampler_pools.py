@@ -66,7 +66,10 @@ def load_outside_samplers(targets: tuple[str, ...]) -> None:
 
 
 class SamplerPools:
-    """Threads and processes for selections. `close` ends both, whatever they are doing."""
+    """Threads and processes for selections. `close` ends both, whatever they are doing.
+
+    `num_restarts`: selection processes that ended, or were killed, and were started again.
+    """
 
     def __init__(self, table: SamplerTable, *, num_threads: int, num_processes: int) -> None:
         self._table = table
@@ -80,6 +83,7 @@ class SamplerPools:
             initargs=(outside,),
             context=multiprocessing.get_context("spawn"),
         )
+        self.num_restarts = 0
         if outside:
             self._processes.schedule(load_outside_samplers, args=(outside,))
 
@@ -117,7 +121,11 @@ class SamplerPools:
         try:
             async with asyncio.timeout(deadline_s + PROCESS_START_S):
                 return await asyncio.wrap_future(future)
+        except TimeoutError:
+            self.num_restarts += 1
+            raise
         except ProcessExpired as exc:
+            self.num_restarts += 1
             raise SelectionFailedError(
                 SamplerFailure.RAISED, f"it ended its process (code {exc.exitcode})"
             ) from exc

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import product
 
-from opentelemetry.metrics import Counter, Histogram, MeterProvider
+from opentelemetry.metrics import (
+    CallbackOptions,
+    Counter,
+    Histogram,
+    MeterProvider,
+    Observation,
+)
 
 from observability import names
 from observability.names import (
@@ -35,10 +41,12 @@ class Metrics:
 
     def __init__(self, meter_provider: MeterProvider, *, sampler_ids: Iterable[str]) -> None:
         self._sampler_ids = frozenset(sampler_ids)
-        meter = meter_provider.get_meter(names.SCOPE)
+        self._meter = meter = meter_provider.get_meter(names.SCOPE)
         self._counters: dict[str, Counter] = {}
         self._histograms: dict[str, Histogram] = {}
         for metric in ALL_METRICS:
+            if metric is names.PROCESS_RESTARTS:
+                continue
             name, unit, meaning = metric.name, metric.unit, metric.meaning
             if metric.kind is Kind.COUNTER:
                 self._counters[name] = meter.create_counter(name, unit, meaning)
@@ -124,8 +132,15 @@ class Metrics:
     def generation_cancelled(self) -> None:
         self._add(names.GENERATIONS_CANCELLED, 1)
 
-    def process_restarted(self, process: ChildProcess) -> None:
-        self._add(names.PROCESS_RESTARTS, 1, {"process": str(process)})
+    def observe_process_restarts(self, counts: Callable[[], Mapping[ChildProcess, int]]) -> None:
+        """Others count them: `counts` is asked whenever the metrics are read. Call once."""
+
+        def observe(_: CallbackOptions) -> list[Observation]:
+            known = counts()
+            return [Observation(known.get(one, 0), {"process": str(one)}) for one in ChildProcess]
+
+        metric = names.PROCESS_RESTARTS
+        self._meter.create_observable_counter(metric.name, [observe], metric.unit, metric.meaning)
 
     def _sampler(self, sampler_id: str) -> dict[str, str]:
         return {"sampler": sampler_id if sampler_id in self._sampler_ids else UNKNOWN}

@@ -21,6 +21,9 @@ CHECK_TIMEOUT_S = 2.0
 class PartDocument(BaseModel):
     is_ready: bool
     detail: str = Field("", description="What is wrong, or what the part is.")
+    process: str = Field(
+        "", description="What the supervisor says of its process; empty where nobody supervises it."
+    )
 
 
 class ReadinessDocument(BaseModel):
@@ -38,6 +41,8 @@ Check = Callable[[], Awaitable[str]]
 @dataclass(frozen=True, slots=True)
 class HealthServices:
     checks: Mapping[str, Check]
+    process_texts: Callable[[], Mapping[str, str]]
+    """What the supervisor says of each part, by name."""
     flag_file: FlagFile
     kill_switch: KillSwitch
     metrics_text: Callable[[], bytes]
@@ -58,7 +63,12 @@ def health_router(services: HealthServices) -> APIRouter:
     async def readyz(response: Response) -> ReadinessDocument:
         names = list(services.checks)
         parts = await asyncio.gather(*(checked(services.checks[name]) for name in names))
-        document = _readiness(dict(zip(names, parts, strict=True)), services)
+        texts = services.process_texts()
+        explained = {
+            name: part.model_copy(update={"process": texts.get(name, "")})
+            for name, part in zip(names, parts, strict=True)
+        }
+        document = _readiness(explained, services)
         if not document.is_ready:
             response.status_code = 503
             response.headers["Retry-After"] = "5"

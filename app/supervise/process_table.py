@@ -45,6 +45,13 @@ class ServiceRow(BaseModel):
     leader: ProcessName | None = None
     """The service's first process; its pid is also the id of its group and session."""
 
+    @property
+    def text(self) -> str:
+        """For people: the state, and what happened to it."""
+        if not self.restarts:
+            return self.state
+        return f"{self.state}; started again {self.restarts} x, the last one {self.last_end}"
+
 
 class ProcessTable(BaseModel):
     model_config = ConfigDict(frozen=True)
@@ -64,6 +71,12 @@ def read_process_table(path: Path) -> ProcessTable | None:
         return ProcessTable.model_validate_json(path.read_bytes())
     except (OSError, ValidationError):
         return None
+
+
+def read_service_rows(path: Path) -> dict[str, ServiceRow]:
+    """The services by name; empty without a table, as where nobody supervises."""
+    table = read_process_table(path)
+    return {} if table is None else {row.name: row for row in table.services}
 
 
 def write_process_table(path: Path, table: ProcessTable) -> None:

@@ -11,6 +11,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.api.health import checked
+from app.supervise.process_table import (
+    TABLE_NAME,
+    ProcessName,
+    ProcessTable,
+    ServiceRow,
+    ServiceState,
+    write_process_table,
+)
 from tests.app.answer_world import AnswerWorld, build_world, running
 from tests.flags.flag_files import put, serving
 
@@ -43,8 +51,8 @@ async def test_ready_names_every_part_and_the_flags(client: httpx.AsyncClient) -
     assert reply.status_code == 200
     assert document["is_ready"] is True
     assert document["parts"] == {
-        "encoder": {"is_ready": True, "detail": "fake@00000001"},
-        "llm": {"is_ready": True, "detail": "fake-llm"},
+        "encoder": {"is_ready": True, "detail": "fake@00000001", "process": ""},
+        "llm": {"is_ready": True, "detail": "fake-llm", "process": ""},
     }
     assert document["kill_switch"]["is_on"] is False
     assert document["flags_alarm"] is None
@@ -63,6 +71,39 @@ async def test_a_part_that_is_away_makes_it_not_ready(
     assert reply.json()["is_ready"] is False
     assert reply.json()["parts"][part]["is_ready"] is False
     assert "not answering" in reply.json()["parts"][part]["detail"]
+
+
+async def test_restarts_are_told_and_counted_as_the_supervisor_notes_them(
+    client: httpx.AsyncClient, world: AnswerWorld
+) -> None:
+    row = ServiceRow(
+        name="llm",
+        state=ServiceState.RESTARTING,
+        address="http://127.0.0.1:1",
+        since=0.0,
+        restarts=2,
+        last_end="ended by signal 9",
+    )
+    itself = ProcessName(pid=1, start_ticks=1)
+    write_process_table(
+        world.gateway.base.layout.run / TABLE_NAME,
+        ProcessTable(world="test", supervisor=itself, services=(row,)),
+    )
+    parts = (await client.get("/readyz")).json()["parts"]
+    metrics = (await client.get("/metrics")).text
+
+    told = "restarting; started again 2 x, the last one ended by signal 9"
+    assert (parts["llm"]["process"], parts["encoder"]["process"]) == (told, "")
+    assert restarts(metrics) == {"llm": 2.0, "encoder": 0.0, "selection": 0.0}
+
+
+def restarts(metrics: str) -> dict[str, float]:
+    return {
+        sample.labels["process"]: sample.value
+        for family in text_string_to_metric_families(metrics)
+        for sample in family.samples
+        if sample.name == "framegate_process_restarts_total"
+    }
 
 
 async def test_a_check_that_hangs_is_given_up() -> None:

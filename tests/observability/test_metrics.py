@@ -49,7 +49,7 @@ def _use_everything(metrics: Metrics) -> None:
     metrics.llm_unavailable()
     metrics.llm_used_tokens(input_tokens=600, output_tokens=30)
     metrics.generation_cancelled()
-    metrics.process_restarted(ChildProcess.LLM)
+    metrics.observe_process_restarts(lambda: {ChildProcess.LLM: 1})
 
 
 EXPECTED: list[tuple[str, dict[str, str], float]] = [

@@ -58,7 +58,8 @@ def test_the_page_has_no_metric_that_does_not_exist() -> None:
 
 
 def test_the_exported_names_of_the_page_are_those_of_the_exporter(world: World) -> None:
-    Metrics(world.telemetry.meter_provider, sampler_ids=["uniform"])
+    metrics = Metrics(world.telemetry.meter_provider, sampler_ids=["uniform"])
+    metrics.observe_process_restarts(dict)
     exported = {name for name, _ in world.samples()}
     always_there = [metric for metric in ALL_METRICS if metric.kind is not Kind.HISTOGRAM]
     assert {_prometheus_name(metric) for metric in always_there} <= exported
