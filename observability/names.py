@@ -181,6 +181,9 @@ class Label:
     values: tuple[str, ...]
 
 
+_UNIT_SUFFIXES = {"s": "seconds", "By": "bytes"}
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
     """One metric. `unit` is UCUM; `buckets` are the upper bounds of a histogram, in that unit."""
@@ -191,6 +194,14 @@ class Metric:
     meaning: str
     labels: tuple[Label, ...] = ()
     buckets: tuple[float, ...] = ()
+
+    @property
+    def prometheus_name(self) -> str:
+        """Its name in /metrics, as OpenTelemetry's exporter makes it; a histogram's base name."""
+        name = self.name.replace(".", "_")
+        unit = _UNIT_SUFFIXES.get(self.unit, "")
+        with_unit = name if not unit or name.endswith(f"_{unit}") else f"{name}_{unit}"
+        return f"{with_unit}_total" if self.kind is Kind.COUNTER else with_unit
 
 
 SECONDS_BUCKETS = (

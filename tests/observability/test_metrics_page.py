@@ -24,14 +24,6 @@ from observability.names import (
 from tests.observability.conftest import World
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
-UNITS = {"s": "seconds", "By": "bytes"}
-
-
-def _prometheus_name(metric: Metric) -> str:
-    name = metric.name.replace(".", "_")
-    unit = UNITS.get(metric.unit, "")
-    with_unit = name if not unit or name.endswith(f"_{unit}") else f"{name}_{unit}"
-    return f"{with_unit}_total" if metric.kind is Kind.COUNTER else with_unit
 
 
 def _label(label: Label) -> str:
@@ -42,7 +34,7 @@ def _label(label: Label) -> str:
 def page_row(metric: Metric) -> str:
     """The row of the page's table that this metric must have."""
     labels = "; ".join(map(_label, metric.labels)) or "–"
-    exported = _prometheus_name(metric)
+    exported = metric.prometheus_name
     columns = [f"`{metric.name}`", f"`{exported}`", metric.kind, metric.unit, labels]
     return f"| {' | '.join(columns)} | {metric.meaning} |"
 
@@ -62,7 +54,7 @@ def test_the_exported_names_of_the_page_are_those_of_the_exporter(world: World) 
     metrics.observe_process_restarts(dict)
     exported = {name for name, _ in world.samples()}
     always_there = [metric for metric in ALL_METRICS if metric.kind is not Kind.HISTOGRAM]
-    assert {_prometheus_name(metric) for metric in always_there} <= exported
+    assert {metric.prometheus_name for metric in always_there} <= exported
 
 
 @pytest.mark.parametrize(
