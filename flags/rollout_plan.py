@@ -174,3 +174,15 @@ class RolloutStep:
     flag_digest_after: str
     evidence: Mapping[str, object]
     """The guards' figures at that moment; JSON."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntentRecord:
+    """A step that is about to change the flag file, committed before the file is touched.
+
+    Whether the file was replaced is told by its digest: `step.flag_digest_before` or `_after`.
+    """
+
+    rollout: Rollout
+    """As it stands once the step is done."""
+    step: RolloutStep
