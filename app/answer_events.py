@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from app.answer_documents import EvidenceDocument
+from app.evidence import EvidenceParts
 from app.generate.contract import TextDelta, Usage
 from app.index_job import IndexProgress
 
@@ -19,6 +20,8 @@ class Evidence:
     """Complete before the first token."""
 
     document: EvidenceDocument
+    parts: EvidenceParts
+    """What the document was made of."""
 
 
 AnswerEvent: TypeAlias = IndexProgress | Evidence | TextDelta | Usage

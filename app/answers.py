@@ -9,7 +9,10 @@ from datetime import UTC, datetime
 
 from app.answer_documents import AnswerDocument, EvidenceDocument, UsageDocument
 from app.answer_events import AnswerEvent, Emit, Evidence
+from app.answer_load import AnswerLoad
+from app.ended_answer import EndedAnswer, OnEnded
 from app.errors import BusyError, FramegateError, LlmUnavailableError, UnavailableError
+from app.evidence import EvidenceParts
 from app.generate.contract import TextDelta, Usage
 from app.pipeline import answer_question
 from app.question import Question
@@ -38,12 +41,14 @@ class _Record:
     state: AnswerState = AnswerState.FAILED
     text: list[str] = field(default_factory=list)
     evidence: EvidenceDocument | None = None
+    parts: EvidenceParts | None = None
     usage: Usage | None = None
     problem: dict[str, object] | None = None
 
     def note(self, event: AnswerEvent) -> None:
         if isinstance(event, Evidence):
             self.evidence = event.document
+            self.parts = event.parts
         elif isinstance(event, TextDelta):
             self.text.append(event.text)
         elif isinstance(event, Usage):
@@ -51,38 +56,46 @@ class _Record:
 
 
 class AnswerRunner:
-    """Admits, runs and records answers."""
+    """Admits, runs and records answers. `on_ended` are told of each; they cannot harm it."""
 
     def __init__(
-        self, stages: Stages, catalogue: Catalogue, metrics: Metrics, *, max_running: int
+        self,
+        stages: Stages,
+        catalogue: Catalogue,
+        metrics: Metrics,
+        *,
+        max_running: int,
+        load: AnswerLoad | None = None,
+        on_ended: tuple[OnEnded, ...] = (),
     ) -> None:
         self._stages = stages
         self._catalogue = catalogue
         self._metrics = metrics
         self._max_running = max_running
-        self._num_running = 0
+        self._load = load or AnswerLoad()
+        self._on_ended = on_ended
 
     async def run(self, question: Question, emit: Emit) -> AnswerDocument:
         """The finished document, committed. Raises `FramegateError`, whose record is committed too.
 
         Cancelling it stops the generation and records the answer as cancelled.
         """
-        if self._num_running >= self._max_running:
-            raise BusyError(f"{self._num_running} answers are running; that is the bound.")
-        self._num_running += 1
-        try:
-            with span(Span.ANSWER_QUESTION, answer_id=question.answer_id):
-                return await self._run_recorded(question, emit)
-        finally:
-            self._num_running -= 1
+        if self._load.num_running >= self._max_running:
+            raise BusyError(f"{self._load.num_running} answers are running; that is the bound.")
+        with (
+            self._load.seat() as seat,
+            span(Span.ANSWER_QUESTION, answer_id=question.answer_id),
+        ):
+            return await self._run_recorded(question, emit, seat)
 
-    async def _run_recorded(self, question: Question, emit: Emit) -> AnswerDocument:
+    async def _run_recorded(self, question: Question, emit: Emit, seat: int) -> AnswerDocument:
         clock, record = StageClock(), _Record()
         created = datetime.now(UTC)
 
         async def emit_and_note(event: AnswerEvent) -> None:
             if isinstance(event, TextDelta) and not record.text:
                 self._metrics.first_token_sent(clock.total_s)
+                self._load.is_speaking(seat)
             record.note(event)
             await emit(event)
 
@@ -103,6 +116,7 @@ class AnswerRunner:
         finally:
             document = _document(question, record, clock, created)
             self._count(document, record, clock)
+            self._tell(_ended(question, record, document, created))
             # Shielded: a client that left must still find its answer recorded as cancelled.
             await asyncio.shield(self._finish(put, document))
         return document
@@ -125,6 +139,11 @@ class AnswerRunner:
             document.model_dump(mode="json"),
         )
 
+    def _tell(self, ended: EndedAnswer) -> None:
+        # As callbacks of their own: an exception ends there, in the loop's log.
+        for on_ended in self._on_ended:
+            asyncio.get_running_loop().call_soon(on_ended, ended)
+
     def _count(self, document: AnswerDocument, record: _Record, clock: StageClock) -> None:
         self._metrics.answer_finished(OUTCOMES[record.state], clock.total_s)
         if record.usage is not None:
@@ -141,6 +160,22 @@ class AnswerRunner:
             seconds=document.timings_s,
             problem=record.problem and record.problem["type"],
         )
+
+
+def _ended(
+    question: Question, record: _Record, document: AnswerDocument, created: datetime
+) -> EndedAnswer:
+    problem = document.problem
+    return EndedAnswer(
+        question=question,
+        state=record.state,
+        created=created,
+        parts=record.parts,
+        text=document.answer,
+        usage=record.usage,
+        problem_type=None if problem is None else str(problem["type"]),
+        seconds=document.timings_s,
+    )
 
 
 def answer_path(answer_id: str) -> str:

@@ -34,7 +34,8 @@ async def answer_question(
             reduced = await stages.reduce(tokens)
         parts = EvidenceParts(question, video, decision, budget, inputs, selection, reduced)
         stages.record(parts)
-        await emit(Evidence(evidence_document(parts, await stages.facts(), clock.seconds)))
+        document = evidence_document(parts, await stages.facts(), clock.seconds)
+        await emit(Evidence(document, parts))
         with clock.stage(Stage.GENERATE) as timer:
             seconds = video.seconds(selection.indices)
             async with aclosing(await stages.generate(question, reduced, seconds, timer)) as pieces:
