@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli_client import CliError, FramegateClient
+from app.cli_options import AsJson, Server, connect
 from app.cli_output import console, error_console, progress_bar, show_evidence, stream_answer
 from app.cli_output import show_samplers as print_samplers
 from app.cli_output import show_videos as print_videos
@@ -36,16 +37,6 @@ kill_switch_app = typer.Typer(
 )
 app.add_typer(flags_app, name="flags")
 app.add_typer(kill_switch_app, name="kill-switch")
-
-Server = Annotated[
-    str | None, typer.Option(help="Address of the service; default from FRAMEGATE_HOST and _PORT.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the service's JSON document.")]
-
-
-def _client(server: str | None) -> FramegateClient:
-    settings = load_settings()
-    return FramegateClient.of(settings, server or settings.local_url)
 
 
 @app.command()
@@ -95,7 +86,7 @@ def ask(
     """Upload a video (unless it is known), wait for its index, ask, print answer and evidence."""
     fields = {"sampler": sampler, "budget": budget, "user_id": user, "max_tokens": max_tokens}
     body: dict[str, Any] = {k: v for k, v in fields.items() if v is not None}
-    with _client(server) as client:
+    with connect(server) as client:
         body |= {"video_id": ingest(client, video), "question": question}
         answer = stream_answer(client, body, echo=not as_json)
     if as_json:
@@ -124,7 +115,7 @@ def ingest(client: FramegateClient, video: str) -> str:
 @app.command()
 def videos(as_json: AsJson = False, server: Server = None) -> None:
     """List the videos and how far they are."""
-    with _client(server) as client:
+    with connect(server) as client:
         document = client.get("/v1/videos", limit=100)
     if as_json:
         console.print_json(json.dumps(document))
@@ -135,7 +126,7 @@ def videos(as_json: AsJson = False, server: Server = None) -> None:
 @app.command()
 def samplers(as_json: AsJson = False, server: Server = None) -> None:
     """List the samplers of the running service, their options, and those that failed to load."""
-    with _client(server) as client:
+    with connect(server) as client:
         document = client.get("/v1/samplers")
     if as_json:
         console.print_json(json.dumps(document))
