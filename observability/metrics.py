@@ -14,6 +14,7 @@ from opentelemetry.metrics import (
 )
 
 from observability import names
+from observability.metric import Kind, Metric
 from observability.names import (
     ALL_METRICS,
     SAMPLER_LABEL,
@@ -22,8 +23,6 @@ from observability.names import (
     ChildProcess,
     EncoderWork,
     FlagReason,
-    Kind,
-    Metric,
     Outcome,
     SamplerFailure,
     VideoStatus,

@@ -26,7 +26,8 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from observability.logs import OtlpLogHandler
-from observability.names import ALL_METRICS, SCOPE, Kind, Metric
+from observability.metric import Kind, Metric
+from observability.names import ALL_METRICS, SCOPE
 from observability.stages import StageRecorder
 
 

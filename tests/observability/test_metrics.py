@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from observability.metric import Kind
 from observability.metrics import Metrics
 from observability.names import (
     ALL_METRICS,
     Cache,
     ChildProcess,
     EncoderWork,
-    Kind,
     Outcome,
     SamplerFailure,
     Stage,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from observability.metric import Kind, Label, Metric
 from observability.metrics import Metrics
 from observability.names import (
     ALL_METRICS,
@@ -15,9 +16,6 @@ from observability.names import (
     Event,
     FeatureFlagAttribute,
     GenAiAttribute,
-    Kind,
-    Label,
-    Metric,
     Span,
     Stage,
 )

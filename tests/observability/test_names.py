@@ -3,7 +3,8 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from observability.names import ALL_METRICS, Kind, Stage
+from observability.metric import Kind
+from observability.names import ALL_METRICS, Stage
 
 MAX_SERIES = 2000
 """OpenTelemetry folds the rest of a metric into `otel.metric.overflow`."""
