@@ -6,10 +6,7 @@ it survives a restart and every process of the machine sees it at its next decis
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -17,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
+from flags.durable_file import replace_durably
 from flags.stamped_file import StampedFile, UnreadableFileError
 
 MAX_BYTES = 16_384
@@ -87,7 +85,7 @@ class FileKillSwitch:
             at=self._clock().astimezone(UTC).isoformat(timespec="milliseconds"),
         )
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        _write_durably(self._path, json.dumps(asdict(state)).encode())
+        replace_durably(self._path, json.dumps(asdict(state)).encode())
         return state
 
 
@@ -104,26 +102,3 @@ def _parse(content: bytes) -> KillState:
 
 def _broken(reason: str) -> KillState:
     return KillState(is_on=True, who="framegate", why=f"the kill switch file is broken: {reason}")
-
-
-def _write_durably(path: Path, content: bytes) -> None:
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        # mkstemp makes it private; other processes of the service may run under another user.
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        # The rename itself is on the disk only once the folder is.
-        os.fsync(folder)
-    finally:
-        os.close(folder)
