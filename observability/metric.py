@@ -56,3 +56,9 @@ TOKENS_BUCKETS = (
     4096.0, 8192.0, 16384.0, 32768.0, 65536.0,
 )  # fmt: skip
 """From one token a frame (`demo`) to 64 frames of 729 patch tokens and beyond."""
+
+UNKNOWN = "unknown"
+"""Label value of everything outside a closed set."""
+
+SAMPLER_LABEL = Label("sampler", (UNKNOWN,))
+"""`Metrics` adds the ids of the registered samplers; any other id counts as `unknown`."""

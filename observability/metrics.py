@@ -13,12 +13,10 @@ from opentelemetry.metrics import (
     Observation,
 )
 
-from observability import names
-from observability.metric import Kind, Metric
+from observability import names, shadow_names
+from observability.metric import SAMPLER_LABEL, UNKNOWN, Kind, Metric
 from observability.names import (
     ALL_METRICS,
-    SAMPLER_LABEL,
-    UNKNOWN,
     Cache,
     ChildProcess,
     EncoderWork,
@@ -27,6 +25,7 @@ from observability.names import (
     SamplerFailure,
     VideoStatus,
 )
+from observability.shadow_names import ShadowAnswer, ShadowOutcome, ShadowShed, ShadowSide
 
 _REASONS = frozenset(str(reason) for reason in FlagReason)
 
@@ -55,6 +54,9 @@ class Metrics:
         switch = names.KILL_SWITCH_ON
         self._kill_switch = meter.create_gauge(switch.name, switch.unit, switch.meaning)
         self.kill_switch_is(on=False)
+        queue = shadow_names.SHADOW_QUEUE
+        self._shadow_queue = meter.create_gauge(queue.name, queue.unit, queue.meaning)
+        self.shadow_queue_is(0)
 
     def answer_finished(self, outcome: Outcome, duration_s: float) -> None:
         labels = {"outcome": str(outcome)}
@@ -130,6 +132,45 @@ class Metrics:
 
     def generation_cancelled(self) -> None:
         self._add(names.GENERATIONS_CANCELLED, 1)
+
+    def shadow_compared(self, shadow_id: str, kind: str, outcome: ShadowOutcome) -> None:
+        labels = {"kind": kind, "outcome": str(outcome)}
+        self._add(shadow_names.SHADOW_COMPARISONS, 1, self._sampler(shadow_id) | labels)
+
+    def shadow_failed(self, shadow_id: str, kind: str) -> None:
+        """`kind` is a `SamplerFailure`."""
+        self._add(names.SHADOW_FAILURES, 1, self._sampler(shadow_id) | {"kind": kind})
+
+    def shadow_selected(self, sampler_id: str, side: ShadowSide, duration_s: float) -> None:
+        labels = self._sampler(sampler_id) | {"side": str(side)}
+        self._record(shadow_names.SHADOW_SELECTION_DURATION, duration_s, labels)
+
+    def shadow_relevance_is(self, sampler_id: str, side: ShadowSide, relevance: float) -> None:
+        labels = self._sampler(sampler_id) | {"side": str(side)}
+        self._record(shadow_names.SHADOW_RELEVANCE, max(0.0, relevance), labels)
+
+    def shadow_differed(
+        self, shadow_id: str, kind: str, *, overlap: float, distance_s: float
+    ) -> None:
+        labels = self._sampler(shadow_id) | {"kind": kind}
+        self._record(shadow_names.SHADOW_OVERLAP, overlap, labels)
+        self._record(shadow_names.SHADOW_TEMPORAL_DISTANCE, distance_s, labels)
+
+    def shadow_answers_agree(self, shadow_id: str, kind: str, agreement: float) -> None:
+        labels = self._sampler(shadow_id) | {"kind": kind}
+        self._record(shadow_names.SHADOW_AGREEMENT, agreement, labels)
+
+    def shadow_shed(self, reason: ShadowShed) -> None:
+        self._add(shadow_names.SHADOW_SHED, 1, {"reason": str(reason)})
+
+    def shadow_answer_ended(self, outcome: ShadowAnswer) -> None:
+        self._add(shadow_names.SHADOW_ANSWERS, 1, {"outcome": str(outcome)})
+
+    def shadow_queue_is(self, num_waiting: int) -> None:
+        self._shadow_queue.set(num_waiting)
+
+    def shadow_process_restarted(self) -> None:
+        self._add(shadow_names.SHADOW_PROCESS_RESTARTS, 1)
 
     def observe_process_restarts(self, counts: Callable[[], Mapping[ChildProcess, int]]) -> None:
         """Others count them: `counts` is asked whenever the metrics are read. Call once."""

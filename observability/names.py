@@ -1,15 +1,24 @@
 """Every name that leaves the process as telemetry: stages, spans, metrics, labels, log events.
 
-The only file with such names; docs/metrics.md explains each, and a test compares the two. Label
-values are closed sets, so that the number of series is known: never a user id or a video id
-(OpenTelemetry folds everything past 2000 series of one metric into `otel.metric.overflow`).
+The only file with such names, but for the shadow's metrics (`shadow_names`); docs/metrics.md
+explains each, and a test compares the two. Label values are closed sets, so that the number of
+series is known: never a user id or a video id (OpenTelemetry folds everything past 2000 series of
+one metric into `otel.metric.overflow`).
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
 
-from observability.metric import SECONDS_BUCKETS, TOKENS_BUCKETS, Kind, Label, Metric
+from observability.metric import (
+    SAMPLER_LABEL,
+    SECONDS_BUCKETS,
+    TOKENS_BUCKETS,
+    Kind,
+    Label,
+    Metric,
+)
+from observability.shadow_names import SHADOW_METRICS
 
 SCOPE = "framegate"
 """Instrumentation scope of our spans, metrics and log records."""
@@ -114,10 +123,6 @@ class FlagReason(StrEnum):
     UNKNOWN = "unknown"
 
 
-UNKNOWN = "unknown"
-"""Label value of everything outside a closed set."""
-
-
 class Event(StrEnum):
     """The `event` field of a log line."""
 
@@ -133,6 +138,8 @@ class Event(StrEnum):
     FLAG_EVALUATION = "feature_flag.evaluation"
     FLAGS_ALARM = "flags.alarm"
     KILL_SWITCH_CHANGED = "kill_switch.changed"
+    SHADOW_COMPARED = "shadow.compared"
+    SHADOW_FAILED = "shadow.failed"
     PROCESS_STARTED = "process.started"
     PROCESS_DIED = "process.died"
 
@@ -165,9 +172,6 @@ class GenAiAttribute(StrEnum):
     INPUT_TOKENS = "gen_ai.usage.input_tokens"
     OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
 
-
-SAMPLER_LABEL = Label("sampler", (UNKNOWN,))
-"""`Metrics` adds the ids of the registered samplers; any other id counts as `unknown`."""
 
 STAGE_DURATION = Metric(
     "framegate.stage.duration",
@@ -338,6 +342,16 @@ PROCESS_RESTARTS = Metric(
     "Child processes started again after they died.",
     (Label("process", tuple(ChildProcess)),),
 )
+SHADOW_FAILURES = Metric(
+    "framegate.shadow.failures",
+    Kind.COUNTER,
+    "{failure}",
+    "Selections in shadow that failed.",
+    (SAMPLER_LABEL, Label("kind", tuple(SamplerFailure))),
+)
 
-ALL_METRICS = tuple(value for value in [*globals().values()] if isinstance(value, Metric))
-"""Every metric above: `Metrics` builds them, the SDK's views bound their labels."""
+ALL_METRICS = (
+    *(value for value in [*globals().values()] if isinstance(value, Metric)),
+    *SHADOW_METRICS,
+)
+"""Every metric: `Metrics` builds them, the SDK's views bound their labels."""

@@ -17,6 +17,7 @@ from observability.names import (
     VideoStatus,
 )
 from observability.setup import TelemetryConfig, configure_telemetry
+from observability.shadow_names import ShadowAnswer, ShadowOutcome, ShadowShed, ShadowSide
 from observability.stages import stage
 from tests.observability.conftest import World
 
@@ -50,8 +51,10 @@ def _use_everything(metrics: Metrics) -> None:
     metrics.llm_used_tokens(input_tokens=600, output_tokens=30)
     metrics.generation_cancelled()
     metrics.observe_process_restarts(lambda: {ChildProcess.LLM: 1})
+    _use_the_shadow(metrics)
 
 
+UNIFORM_SHADOW = {"sampler": "uniform", "kind": "sampler"}
 EXPECTED: list[tuple[str, dict[str, str], float]] = [
     ("framegate_answers_total", {"outcome": "ok"}, 1),
     ("framegate_answer_duration_seconds_sum", {"outcome": "ok"}, 1.5),
@@ -80,7 +83,39 @@ EXPECTED: list[tuple[str, dict[str, str], float]] = [
     ("framegate_llm_tokens_total", {"kind": "output"}, 30),
     ("framegate_generations_cancelled_total", {}, 1),
     ("framegate_process_restarts_total", {"process": "llm"}, 1),
+    (
+        "framegate_shadow_comparisons_total",
+        {"sampler": "uniform", "kind": "sampler", "outcome": "compared"},
+        1,
+    ),
+    ("framegate_shadow_failures_total", {"sampler": "uniform", "kind": "deadline"}, 1),
+    ("framegate_shadow_shed_total", {"reason": "load"}, 1),
+    ("framegate_shadow_queue", {}, 4),
+    ("framegate_shadow_process_restarts_total", {}, 1),
+    ("framegate_shadow_selection_duration_seconds_sum", {"sampler": "aks", "side": "control"}, 0.2),
+    ("framegate_shadow_relevance_sum", {"sampler": "uniform", "side": "shadow"}, 0.25),
+    ("framegate_shadow_overlap_sum", UNIFORM_SHADOW, 0.5),
+    (
+        "framegate_shadow_temporal_distance_seconds_sum",
+        {"sampler": "uniform", "kind": "sampler"},
+        2.0,
+    ),
+    ("framegate_shadow_answers_total", {"outcome": "compared"}, 1),
+    ("framegate_shadow_agreement_sum", {"sampler": "uniform", "kind": "a_a"}, 1.0),
 ]
+
+
+def _use_the_shadow(metrics: Metrics) -> None:
+    metrics.shadow_compared("uniform", "sampler", ShadowOutcome.COMPARED)
+    metrics.shadow_failed("uniform", SamplerFailure.DEADLINE)
+    metrics.shadow_shed(ShadowShed.LOAD)
+    metrics.shadow_queue_is(4)
+    metrics.shadow_process_restarted()
+    metrics.shadow_selected("aks", ShadowSide.CONTROL, 0.2)
+    metrics.shadow_relevance_is("uniform", ShadowSide.SHADOW, 0.25)
+    metrics.shadow_differed("uniform", "sampler", overlap=0.5, distance_s=2.0)
+    metrics.shadow_answer_ended(ShadowAnswer.COMPARED)
+    metrics.shadow_answers_agree("uniform", "a_a", 1.0)
 
 
 def test_each_method_reaches_its_metric_in_prometheus(world: World, metrics: Metrics) -> None:

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from observability.metric import Kind, Label, Metric
+from observability.metric import SAMPLER_LABEL, Kind, Label, Metric
 from observability.metrics import Metrics
 from observability.names import (
     ALL_METRICS,
-    SAMPLER_LABEL,
     Event,
     FeatureFlagAttribute,
     GenAiAttribute,
