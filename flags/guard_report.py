@@ -39,7 +39,11 @@ class GuardResult:
     is_proven: bool
     """A pass or a fail that the bounds show; False for a pass that rests on the estimate."""
     decides: bool
-    """False for a dry run and for shadow relevance: neither can make the report fail."""
+    """Whether its fail rolls back: False for a dry run and for shadow relevance."""
+    is_required: bool
+    """Whether the stage is held until it passes: False for a dry run, and without an other arm."""
+    is_relative: bool
+    """Whether it compares the arms."""
     candidate: ArmFigure
     control: ArmFigure
     reason: str
