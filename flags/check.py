@@ -18,7 +18,7 @@ from openfeature.evaluation_context import EvaluationContext
 from openfeature.exception import OpenFeatureError
 
 from flags.findings import Finding, error, errors_of, warning
-from flags.keys import ALL_KEYS, OFF, SAMPLER, SHADOW, SHADOW_RATE
+from flags.keys import ALL_KEYS, OFF, RATE_KEYS, SAMPLER, SHADOW, SHADOW_RATE
 from flags.targeting import TOTAL_WEIGHT, Json, Split, check_rule, find_splits
 
 MAX_DEPTH: Final = 32
@@ -185,7 +185,7 @@ def _check_values(
 ) -> Iterator[Finding]:
     for name, value in variants.items():
         at = f'{where}.variants["{name}"]'
-        if key == SHADOW_RATE:
+        if key in RATE_KEYS:
             if type(value) not in (int, float) or not 0 <= value <= 1:
                 yield error(at, f"{value!r} is no rate", "Write a number from 0 to 1")
             continue
@@ -226,7 +226,7 @@ def _try_engine(document: dict[str, Json]) -> Iterator[Finding]:
     try:
         core.set_flags(json.dumps(document))
         for key in document["flags"].keys() & set(ALL_KEYS):
-            if key == SHADOW_RATE:
+            if key in RATE_KEYS:
                 core.resolve_float_value(key, 0.0, probe)
             else:
                 core.resolve_string_value(key, OFF, probe)

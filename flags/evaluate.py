@@ -15,10 +15,19 @@ from dataclasses import dataclass, field
 
 from openfeature import api
 from openfeature.evaluation_context import EvaluationContext
+from openfeature.exception import ErrorCode
 from openfeature.flag_evaluation import FlagEvaluationDetails
 from openfeature.provider import FeatureProvider
 
-from flags.keys import BASELINE, OFF, SAMPLER, SHADOW, SHADOW_RATE, Reason
+from flags.keys import (
+    BASELINE,
+    OFF,
+    SAMPLER,
+    SHADOW,
+    SHADOW_ANSWER_RATE,
+    SHADOW_RATE,
+    Reason,
+)
 from flags.kill_switch import KillSwitch
 from flags.provider import FLAG_SET_METADATA, SALT_METADATA, VERSION_METADATA
 
@@ -70,6 +79,8 @@ class Decision:
     shadow_sampler_id: str | None = None
     shadow_rate: float = 0.0
     """0..1, the share of answers to run in shadow; 0 where there is no shadow sampler."""
+    shadow_answer_rate: float = 0.0
+    """0..1, the share of those whose shadow frames are answered, too."""
     shadow_error: str | None = None
 
 
@@ -134,6 +145,7 @@ class Flags:
             error=error,
             shadow_sampler_id=shadow.sampler_id,
             shadow_rate=shadow.rate,
+            shadow_answer_rate=shadow.answer_rate,
             shadow_error=shadow.error,
         )
 
@@ -144,18 +156,27 @@ class Flags:
         if details.value == OFF:
             return _Shadow()
         rate = self._client.get_float_details(SHADOW_RATE, 0.0, evaluation)
-        if error := _error(rate):
+        answer_rate = self._client.get_float_details(SHADOW_ANSWER_RATE, 0.0, evaluation)
+        is_given = answer_rate.error_code is not ErrorCode.FLAG_NOT_FOUND
+        if error := _rate_error(rate) or (_rate_error(answer_rate) if is_given else None):
             return _Shadow(error=error)
-        if not (math.isfinite(rate.value) and 0 <= rate.value <= 1):
-            return _Shadow(error=f"shadow rate {rate.value!r} is outside 0..1")
-        return _Shadow(details.value, rate.value)
+        return _Shadow(details.value, rate.value, answer_rate.value)
 
 
 @dataclass(frozen=True, slots=True)
 class _Shadow:
     sampler_id: str | None = None
     rate: float = 0.0
+    answer_rate: float = 0.0
     error: str | None = None
+
+
+def _rate_error(details: FlagEvaluationDetails[float]) -> str | None:
+    if error := _error(details):
+        return error
+    if not (math.isfinite(details.value) and 0 <= details.value <= 1):
+        return f"{details.flag_key} {details.value!r} is outside 0..1"
+    return None
 
 
 def _error(details: FlagEvaluationDetails[str] | FlagEvaluationDetails[float]) -> str | None:

@@ -11,7 +11,10 @@ SHADOW: Final = "video.sampler.shadow"
 """String flag: the id of the sampler that runs in shadow, or `OFF`."""
 SHADOW_RATE: Final = "video.sampler.shadow_rate"
 """Number flag, 0..1: the share of answers that are also run in shadow."""
-ALL_KEYS: Final = (SAMPLER, SHADOW, SHADOW_RATE)
+SHADOW_ANSWER_RATE: Final = "video.sampler.shadow_answer_rate"
+"""Number flag, 0..1: the share of those whose shadow frames are answered, too. May be missing."""
+ALL_KEYS: Final = (SAMPLER, SHADOW, SHADOW_RATE, SHADOW_ANSWER_RATE)
+RATE_KEYS: Final = frozenset({SHADOW_RATE, SHADOW_ANSWER_RATE})
 
 BASELINE: Final = "uniform"
 """Where rollback, the kill switch and every failure lead."""

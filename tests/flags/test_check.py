@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from flags.check import MAX_DEPTH, RefusedFlagsError, check_change, check_flag_text
 from flags.findings import Finding, Severity, errors_of
+from flags.keys import RATE_KEYS
 from flags.provider import DEFAULT_FLAGS_PATH
 from tests.flags.flag_files import KNOWN, document, flag, rollout, serving, split
 
@@ -96,9 +97,16 @@ def test_a_bad_flag_is_refused_where_it_is_bad(path: str, value: Any, where: str
 
 @pytest.mark.parametrize("rate", [-0.1, 1.5, "0.5", True, None, 1e999])
 def test_a_shadow_rate_outside_0_to_1_is_refused(rate: Any) -> None:
-    content = json.dumps(document(shadow_rate={**flag(0), "variants": {"0": rate}}))
-    (finding,) = errors_of(check(content.replace("Infinity", "1e999")))
-    assert "no rate" in finding.what
+    for key in RATE_KEYS:
+        content = document()
+        content["flags"][key] = {**flag(0), "variants": {"0": rate}}
+        (finding,) = errors_of(check(json.dumps(content).replace("Infinity", "1e999")))
+        assert "no rate" in finding.what
+
+
+def test_the_rate_of_answers_in_shadow_may_be_missing() -> None:
+    assert "video.sampler.shadow_answer_rate" not in document()["flags"]
+    assert check(document()) == []
 
 
 def test_off_is_a_shadow_and_no_sampler() -> None:

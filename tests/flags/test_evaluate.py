@@ -187,9 +187,24 @@ def test_the_shadow_sampler_and_its_rate_come_with_the_decision(world: FlagWorld
     assert decide(flags, override="shot").shadow_sampler_id is None
 
 
+def test_the_answer_rate_comes_with_the_decision_and_is_0_where_it_is_missing(
+    world: FlagWorld,
+) -> None:
+    content = document(flag("aks"), flag("bolt"), flag(0.25))
+    decision = decide(world.open(content))
+    assert (decision.shadow_answer_rate, decision.shadow_error) == (0, None)
+    content["flags"]["video.sampler.shadow_answer_rate"] = flag(0.125)
+    assert decide(world.open(content)).shadow_answer_rate == 0.125
+
+
 def in_memory(world: FlagWorld, **values: Any) -> Flags:
     """Flags over OpenFeature's own provider, which checks nothing."""
-    names = {"sampler": "", "shadow": ".shadow", "rate": ".shadow_rate"}
+    names = {
+        "sampler": "",
+        "shadow": ".shadow",
+        "rate": ".shadow_rate",
+        "answer_rate": ".shadow_answer_rate",
+    }
     provider = InMemoryProvider(
         {
             f"video.sampler{names[name]}": InMemoryFlag("v", {"v": value})
@@ -232,6 +247,8 @@ def test_a_missing_flag_gives_the_baseline(world: FlagWorld) -> None:
         ({"shadow": "aks", "rate": 7.5}, "outside 0..1"),
         ({"shadow": "aks", "rate": float("nan")}, "outside 0..1"),
         ({"shadow": "aks", "rate": "1"}, "TYPE_MISMATCH"),
+        ({"shadow": "aks", "rate": 1.0, "answer_rate": -1.0}, "outside 0..1"),
+        ({"shadow": "aks", "rate": 1.0, "answer_rate": "1"}, "TYPE_MISMATCH"),
     ],
 )
 def test_a_bad_shadow_flag_means_no_shadow_and_leaves_the_answer_alone(
