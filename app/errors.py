@@ -31,6 +31,7 @@ FramegateError
     ├── LlmUnavailableError          503 llm-unavailable
     ├── EncoderUnavailableError      503 encoder-unavailable
     ├── IndexFailedError             503 index-failed
+    ├── LedgerUnavailableError       503 ledger-unavailable
     └── StorageFullError             507 storage-full
 """
 
@@ -276,6 +277,12 @@ class IndexFailedError(UnavailableError):
     code = "index-failed"
     title = "Indexing the video failed on the service's side"
     action = "Upload the same file again to retry; if it happens again, report the trace id."
+
+
+class LedgerUnavailableError(UnavailableError):
+    code = "ledger-unavailable"
+    title = "The ledger's database is not answering"
+    action = "Retry after `Retry-After` seconds; answers go on meanwhile."
 
 
 class StorageFullError(UnavailableError):

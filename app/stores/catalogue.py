@@ -39,7 +39,8 @@ from app.stores.rows import (
     answer_row,
     video_row,
 )
-from app.stores.schema import IS_WRITING, answers, open_database, owners, videos
+from app.stores.schema import answers, open_database, owners, videos
+from app.stores.sqlite import IS_WRITING
 
 PRUNE_INTERVAL = 64
 """Answers written between two prunings: the table exceeds its bound by no more than this."""

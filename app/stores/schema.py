@@ -7,7 +7,6 @@ rollback of the service never writes rows that the newer one misreads.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import (
     CheckConstraint,
@@ -23,13 +22,11 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
-    create_engine,
-    event,
 )
 
+from app.stores.sqlite import IS_WRITING, sqlite_engine
+
 SCHEMA_VERSION = 1
-BUSY_TIMEOUT_S = 10.0
-IS_WRITING = "is_writing"
 
 metadata = MetaData()
 
@@ -97,16 +94,9 @@ class CatalogueVersionError(RuntimeError):
 def open_database(path: Path) -> Engine:
     """Open (and create) the catalogue file.
 
-    WAL with full sync: a commit is on disk before the reply that promises it (0.2 ms).
     Raises CatalogueVersionError, and sqlalchemy.exc.DatabaseError when the file is no database.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    engine = create_engine(
-        f"sqlite:///{path}",
-        connect_args={"timeout": BUSY_TIMEOUT_S, "check_same_thread": False},
-    )
-    event.listen(engine, "connect", _prepare_connection)
-    event.listen(engine, "begin", _begin)
+    engine = sqlite_engine(path)
     try:
         with engine.execution_options(**{IS_WRITING: True}).begin() as connection:
             _create_or_check(connection, path)
@@ -125,16 +115,3 @@ def _create_or_check(connection: Connection, path: Path) -> None:
         )
     metadata.create_all(connection)
     connection.exec_driver_sql(f"PRAGMA user_version = {SCHEMA_VERSION}")
-
-
-def _prepare_connection(dbapi_connection: Any, _record: object) -> None:
-    # The driver would begin transactions by itself, late and never for reads: see `_begin`.
-    dbapi_connection.isolation_level = None
-    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
-        dbapi_connection.execute(f"PRAGMA {pragma}").close()
-
-
-def _begin(connection: Connection) -> None:
-    # A reader that becomes a writer midway fails at once instead of waiting: writers say so first.
-    is_writing = connection.get_execution_options().get(IS_WRITING, False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if is_writing else "BEGIN")
