@@ -139,8 +139,10 @@ def _health_services(gateway: Gateway) -> HealthServices:
         return {name: row.text for name, row in rows.items()}
 
     def metrics_text() -> bytes:
-        # The switch is a file that other processes set too: look at it when somebody looks here.
+        # Others change these files while nobody asks: look at them when somebody looks here.
         base.metrics.kill_switch_is(on=questions.kill_switch.read().is_on)
+        questions.flag_file.refresh()
+        base.metrics.flags_are(refused=questions.flag_file.alarm is not None)
         return base.telemetry.metrics_text()
 
     checks: dict[str, Check] = {"encoder": encoder_check, "llm": llm_check}

@@ -42,6 +42,7 @@ class Metrics:
         self._meter = meter = meter_provider.get_meter(names.SCOPE)
         self._counters: dict[str, Counter] = {}
         self._histograms: dict[str, Histogram] = {}
+        self._set_gauge: dict[str, Callable[[float], None]] = {}
         for metric in ALL_METRICS:
             if metric is names.PROCESS_RESTARTS:
                 continue
@@ -51,12 +52,9 @@ class Metrics:
                 self._start_at_zero(metric)
             elif metric.kind is Kind.HISTOGRAM:
                 self._histograms[name] = meter.create_histogram(name, unit, meaning)
-        switch = names.KILL_SWITCH_ON
-        self._kill_switch = meter.create_gauge(switch.name, switch.unit, switch.meaning)
-        self.kill_switch_is(on=False)
-        queue = shadow_names.SHADOW_QUEUE
-        self._shadow_queue = meter.create_gauge(queue.name, queue.unit, queue.meaning)
-        self.shadow_queue_is(0)
+            else:
+                self._set_gauge[name] = meter.create_gauge(name, unit, meaning).set
+                self._set_gauge[name](0)
 
     def answer_finished(self, outcome: Outcome, duration_s: float) -> None:
         labels = {"outcome": str(outcome)}
@@ -120,8 +118,11 @@ class Metrics:
     def flags_alarm_raised(self) -> None:
         self._add(names.FLAGS_ALARMS, 1)
 
+    def flags_are(self, *, refused: bool) -> None:
+        self._set_gauge[names.FLAGS_REFUSED.name](int(refused))
+
     def kill_switch_is(self, *, on: bool) -> None:
-        self._kill_switch.set(int(on))
+        self._set_gauge[names.KILL_SWITCH_ON.name](int(on))
 
     def llm_unavailable(self) -> None:
         self._add(names.LLM_UNAVAILABLE, 1)
@@ -167,7 +168,7 @@ class Metrics:
         self._add(shadow_names.SHADOW_ANSWERS, 1, {"outcome": str(outcome)})
 
     def shadow_queue_is(self, num_waiting: int) -> None:
-        self._shadow_queue.set(num_waiting)
+        self._set_gauge[shadow_names.SHADOW_QUEUE.name](num_waiting)
 
     def shadow_process_restarted(self) -> None:
         self._add(shadow_names.SHADOW_PROCESS_RESTARTS, 1)

@@ -313,6 +313,12 @@ FLAGS_ALARMS = Metric(
     "{alarm}",
     "Flag content that was refused (the last good flags stay) and reads that failed.",
 )
+FLAGS_REFUSED = Metric(
+    "framegate.flags.refused",
+    Kind.GAUGE,
+    "1",
+    "1 while the flag file is not obeyed (the last good flags stay), else 0.",
+)
 KILL_SWITCH_ON = Metric(
     "framegate.kill_switch.on", Kind.GAUGE, "1", "1 while the kill switch forces `uniform`, else 0."
 )

@@ -137,15 +137,30 @@ async def test_metrics_are_in_the_format_of_prometheus(client: httpx.AsyncClient
     assert {"framegate_answers", "framegate_decode_workers_started"} <= families
 
 
+async def scraped(client: httpx.AsyncClient, name: str) -> float:
+    text = (await client.get("/metrics")).text
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    return families[name].samples[0].value
+
+
 async def test_the_kill_switch_set_by_another_process_is_in_the_metrics(
     client: httpx.AsyncClient, world: AnswerWorld
 ) -> None:
-    def value(text: str) -> float:
-        families = {f.name: f for f in text_string_to_metric_families(text)}
-        return families["framegate_kill_switch_on"].samples[0].value
-
-    before = value((await client.get("/metrics")).text)
+    before = await scraped(client, "framegate_kill_switch_on")
     world.settings.kill_switch_path.write_text("not what the kill switch writes")
-    after = value((await client.get("/metrics")).text)
+    after = await scraped(client, "framegate_kill_switch_on")
 
     assert (before, after) == (0.0, 1.0)
+
+
+async def test_flags_that_are_refused_show_in_the_metrics_until_they_are_mended(
+    client: httpx.AsyncClient, world: AnswerWorld
+) -> None:
+    good = world.settings.flags_path.read_bytes()
+    before = await scraped(client, "framegate_flags_refused")
+    world.settings.flags_path.write_bytes(good[:40])
+    broken = await scraped(client, "framegate_flags_refused")
+    world.settings.flags_path.write_bytes(good)
+    mended = await scraped(client, "framegate_flags_refused")
+
+    assert (before, broken, mended) == (0.0, 1.0, 0.0)

@@ -46,6 +46,7 @@ def _use_everything(metrics: Metrics) -> None:
     metrics.upload_received(1024)
     metrics.flag_evaluated("SPLIT")
     metrics.flags_alarm_raised()
+    metrics.flags_are(refused=True)
     metrics.kill_switch_is(on=True)
     metrics.llm_unavailable()
     metrics.llm_used_tokens(input_tokens=600, output_tokens=30)
@@ -77,6 +78,7 @@ EXPECTED: list[tuple[str, dict[str, str], float]] = [
     ("framegate_uploads_bytes_total", {}, 1024),
     ("framegate_flags_evaluations_total", {"reason": "split"}, 1),
     ("framegate_flags_alarms_total", {}, 1),
+    ("framegate_flags_refused", {}, 1),
     ("framegate_kill_switch_on", {}, 1),
     ("framegate_llm_unavailable_total", {}, 1),
     ("framegate_llm_tokens_total", {"kind": "input"}, 600),
