@@ -96,12 +96,13 @@ class AnswerRunner:
             if isinstance(event, TextDelta) and not record.text:
                 self._metrics.first_token_sent(clock.total_s)
                 self._load.is_speaking(seat)
+            # Noted in the catalogue before the caller hears anything of it.
+            await asyncio.shield(put)
             record.note(event)
             await emit(event)
 
         put = asyncio.create_task(self._put(question))
         try:
-            await asyncio.shield(put)
             await answer_question(question, self._stages, clock, emit_and_note)
             record.state = AnswerState.DONE
         except asyncio.CancelledError:

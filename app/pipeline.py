@@ -23,11 +23,14 @@ async def answer_question(
 
     Raises `FramegateError`. Cancelling it stops the generation.
     """
-    async with stages.opened(question, clock, emit) as video:
+    async with stages.ready(question, clock, emit) as was_stored:
         decision = stages.decide(question)
-        budget = await stages.budget(question, video)
-        with clock.stage(Stage.SELECT_FRAMES):
-            inputs, selection = await stages.select_frames(decision, video, question, budget)
+        async with stages.query_vector(decision, question) as lookup:
+            video = await stages.open(question, was_stored=was_stored)
+            budget = await stages.budget(question, video)
+            with clock.stage(Stage.SELECT_FRAMES):
+                inputs = await stages.gather(lookup, video, question, budget)
+                selection = await stages.select_frames(decision, inputs)
         with clock.stage(Stage.ENCODE):
             tokens = await stages.encode(video, selection.indices)
         with clock.stage(Stage.REDUCE):

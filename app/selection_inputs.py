@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from app.encoders.contract import EncoderInfo
@@ -9,7 +12,7 @@ from app.errors import EncoderUnavailableError
 from app.sampler_table import SamplerTable
 from app.select_frames import SelectionRequest
 from app.stores.library import DEFAULT_ENCODER, StoredVideo, VideoLibrary
-from app.stores.query_vectors import QueryVectors
+from app.stores.query_vectors import FoundQuery, QueryVectors
 from samplers.contract import FloatArray
 
 
@@ -24,6 +27,10 @@ class SelectionInputs:
     warnings: tuple[str, ...]
 
 
+QueryLookup = FoundQuery | EncoderUnavailableError | None
+"""None: the sampler does not use the query."""
+
+
 class SelectionInputsGatherer:
     """Fetches the query vector only for samplers that use the query."""
 
@@ -34,25 +41,41 @@ class SelectionInputsGatherer:
         self._library = library
         self._query_vectors = query_vectors
 
-    async def gather(
-        self, sampler_id: str, video: StoredVideo, encoder: EncoderInfo, query: str, budget: int
+    @asynccontextmanager
+    async def looking_up(
+        self, sampler_id: str, query: str
+    ) -> AsyncIterator[Awaitable[QueryLookup]]:
+        """The encoder process works on the query vector while the block goes on."""
+        lookup = asyncio.create_task(self._look_up(sampler_id, query))
+        try:
+            yield lookup
+        finally:
+            lookup.cancel()
+
+    async def _look_up(self, sampler_id: str, query: str) -> QueryLookup:
+        if not self._uses_query(sampler_id):
+            return None
+        try:
+            return await self._query_vectors.get(query)
+        except EncoderUnavailableError as exc:
+            return exc
+
+    def gather(
+        self, lookup: QueryLookup, video: StoredVideo, encoder: EncoderInfo, query: str, budget: int
     ) -> SelectionInputs:
-        """Never raises for an encoder process that is away: the sampler then lacks its vector."""
+        """Where the encoder process is away, the sampler lacks its vector and a warning says so."""
         vectors: dict[tuple[str, str], FloatArray] = {}
         is_hit: bool | None = None
         device_s = 0.0
         warnings: tuple[str, ...] = ()
-        if self._uses_query(sampler_id):
-            try:
-                looked_up = await self._query_vectors.get(query)
-            except EncoderUnavailableError as exc:
-                warnings = (f"The question has no query vector: {exc.detail}",)
-            else:
-                vectors[encoder.encoder_id, query] = looked_up.vector.vector
-                is_hit = looked_up.is_hit
-                device_s = 0.0 if looked_up.is_hit else looked_up.vector.device_s
-                if looked_up.vector.is_truncated:
-                    warnings = ("The encoder's text side cut the question off.",)
+        if isinstance(lookup, EncoderUnavailableError):
+            warnings = (f"The question has no query vector: {lookup.detail}",)
+        elif lookup is not None:
+            vectors[encoder.encoder_id, query] = lookup.vector.vector
+            is_hit = lookup.is_hit
+            device_s = 0.0 if lookup.is_hit else lookup.vector.device_s
+            if lookup.vector.is_truncated:
+                warnings = ("The encoder's text side cut the question off.",)
         names = {DEFAULT_ENCODER: encoder.encoder_id, encoder.name: encoder.encoder_id}
         handle = self._library.handle(video, names, vectors)
         request = SelectionRequest(handle, query, budget, video.scenes)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 
 from app.answer_events import Emit
@@ -22,7 +22,7 @@ from app.question import Question
 from app.reduce.contract import ReducedTokens, Reducer
 from app.sampler_table import SamplerTable
 from app.select_frames import FrameSelector, Selection
-from app.selection_inputs import SelectionInputs, SelectionInputsGatherer
+from app.selection_inputs import QueryLookup, SelectionInputs, SelectionInputsGatherer
 from app.stage_clock import StageClock
 from app.stores.eviction import Evictor
 from app.stores.library import StoredVideo, VideoLibrary
@@ -52,10 +52,11 @@ class Stages:
     metrics: Metrics
 
     @asynccontextmanager
-    async def opened(
-        self, question: Question, clock: StageClock, emit: Emit
-    ) -> AsyncIterator[StoredVideo]:
-        """The video, once it is ready; its derived data stay in the store until the block ends."""
+    async def ready(self, question: Question, clock: StageClock, emit: Emit) -> AsyncIterator[bool]:
+        """Waits until the video is ready; its derived data stay in the store until the block ends.
+
+        True when it was ready already.
+        """
         video_id = question.video_id
         was_stored = True
         with self.evictor.pinned(video_id):
@@ -65,11 +66,20 @@ class Stages:
                 ):
                     was_stored = False
                     await emit(progress)
-            video = await asyncio.to_thread(self.library.open, video_id)
-            yield replace(video, was_stored=was_stored)
+            yield was_stored
 
     def decide(self, question: Question) -> Decision:
         return self.decider.decide(question)
+
+    def query_vector(
+        self, decision: Decision, question: Question
+    ) -> AbstractAsyncContextManager[Awaitable[QueryLookup]]:
+        """Asks the encoder process, which works while the video is opened."""
+        return self.inputs.looking_up(decision.sampler_id, question.text)
+
+    async def open(self, question: Question, *, was_stored: bool) -> StoredVideo:
+        video = await asyncio.to_thread(self.library.open, question.video_id)
+        return replace(video, was_stored=was_stored)
 
     async def budget(self, question: Question, video: StoredVideo) -> Budget:
         encoder = await self.encoder.info()
@@ -85,14 +95,15 @@ class Stages:
         )
         return frame_budget(self.budget_rule, terms)
 
-    async def select_frames(
-        self, decision: Decision, video: StoredVideo, question: Question, budget: Budget
-    ) -> tuple[SelectionInputs, Selection]:
+    async def gather(
+        self, lookup: Awaitable[QueryLookup], video: StoredVideo, question: Question, budget: Budget
+    ) -> SelectionInputs:
+        """What the sampler may read; waits for the query vector."""
         encoder = await self.encoder.info()
-        inputs = await self.inputs.gather(
-            decision.sampler_id, video, encoder, question.text, budget.frames
-        )
-        return inputs, await self.selector.select_frames(decision.sampler_id, inputs.request)
+        return self.inputs.gather(await lookup, video, encoder, question.text, budget.frames)
+
+    async def select_frames(self, decision: Decision, inputs: SelectionInputs) -> Selection:
+        return await self.selector.select_frames(decision.sampler_id, inputs.request)
 
     async def encode(self, video: StoredVideo, indices: list[int]) -> FloatArray:
         try:

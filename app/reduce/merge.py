@@ -111,7 +111,7 @@ class _Runs:
 
     def _absorb(self, left: int, right: int) -> None:
         self._sums[left] += self._sums[right]
-        self._norms[left] = np.linalg.norm(self._sums[left])
+        self._norms[left] = np.sqrt(self._sums[left] @ self._sums[left])
         self._last[left] = self._last[right]
         self._is_alive[right] = False
         self._changes[left] += 1
@@ -121,10 +121,11 @@ class _Runs:
             self._preceding[following] = left
 
     def _push(self, left: int, right: int) -> None:
-        dot = np.atleast_1d(self._sums[left] @ self._sums[right])
-        similarity = _cosines(dot, self._norms[left : left + 1], self._norms[right : right + 1])
+        similarity = _cosine(
+            self._sums[left] @ self._sums[right], self._norms[left], self._norms[right]
+        )
         changes = (self._changes[left], self._changes[right])
-        heapq.heappush(self._heap, (-float(similarity[0]), left, right, *changes))
+        heapq.heappush(self._heap, (-similarity, left, right, *changes))
 
     def result(self) -> ReducedTokens:
         alive = np.flatnonzero(self._is_alive)
@@ -139,6 +140,13 @@ class _Runs:
             positions=positions[order],
             num_tokens_before=len(self._is_alive),
         )
+
+
+def _cosine(dot: np.float32, left_norm: np.float32, right_norm: np.float32) -> float:
+    """`_cosines` of one pair, without the cost of arrays."""
+    product = left_norm * right_norm
+    quotient = dot / product if product > 0 else np.float32(left_norm == right_norm == 0)
+    return float(quotient.round(6)) if np.isfinite(quotient) else -1.0
 
 
 def _cosines(dots: FloatArray, left_norms: FloatArray, right_norms: FloatArray) -> FloatArray:

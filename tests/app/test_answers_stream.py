@@ -121,7 +121,7 @@ def test_a_wait_that_ends_too_early_is_an_error_event(
 ) -> None:
     world.encoder.gate.clear()
     new = http.post("/v1/videos", content=write_colours(tmp_path / "new.mp4", 3.0)).json()
-    events = events_of(http.post("/v1/answers", json=asked(new["video_id"], wait_s=0.3)).text)
+    events = events_of(http.post("/v1/answers", json=asked(new["video_id"], wait_s=3.0)).text)
 
     assert names(events)[0] == "progress"
     assert names(events)[-1] == "error"
