@@ -13,7 +13,8 @@ from opentelemetry.metrics import (
     Observation,
 )
 
-from observability import names, shadow_names
+from observability import ledger_names, names, shadow_names
+from observability.ledger_names import LedgerDrop, LedgerTable
 from observability.metric import SAMPLER_LABEL, UNKNOWN, Kind, Metric
 from observability.names import (
     ALL_METRICS,
@@ -172,6 +173,19 @@ class Metrics:
 
     def shadow_process_restarted(self) -> None:
         self._add(shadow_names.SHADOW_PROCESS_RESTARTS, 1)
+
+    def ledger_rows_written(self, table: LedgerTable, num_rows: int) -> None:
+        self._add(ledger_names.LEDGER_ROWS_WRITTEN, num_rows, {"table": str(table)})
+
+    def ledger_rows_dropped(self, table: LedgerTable, reason: LedgerDrop, num_rows: int) -> None:
+        labels = {"table": str(table), "reason": str(reason)}
+        self._add(ledger_names.LEDGER_ROWS_DROPPED, num_rows, labels)
+
+    def ledger_write_failed(self) -> None:
+        self._add(ledger_names.LEDGER_WRITE_FAILURES, 1)
+
+    def ledger_queue_is(self, num_rows: int) -> None:
+        self._set_gauge[ledger_names.LEDGER_QUEUED_ROWS.name](num_rows)
 
     def observe_process_restarts(self, counts: Callable[[], Mapping[ChildProcess, int]]) -> None:
         """Others count them: `counts` is asked whenever the metrics are read. Call once."""

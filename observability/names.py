@@ -1,15 +1,16 @@
 """Every name that leaves the process as telemetry: stages, spans, metrics, labels, log events.
 
-The only file with such names, but for the shadow's metrics (`shadow_names`); docs/metrics.md
-explains each, and a test compares the two. Label values are closed sets, so that the number of
-series is known: never a user id or a video id (OpenTelemetry folds everything past 2000 series of
-one metric into `otel.metric.overflow`).
+The only file with such names, but for the metrics of the shadow (`shadow_names`) and of the ledger
+(`ledger_names`); docs/metrics.md explains each, and a test compares the two. Label values are
+closed sets, so that the number of series is known: never a user id or a video id (OpenTelemetry
+folds everything past 2000 series of one metric into `otel.metric.overflow`).
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
 
+from observability.ledger_names import LEDGER_METRICS
 from observability.metric import (
     SAMPLER_LABEL,
     SECONDS_BUCKETS,
@@ -142,6 +143,10 @@ class Event(StrEnum):
     SHADOW_FAILED = "shadow.failed"
     PROCESS_STARTED = "process.started"
     PROCESS_DIED = "process.died"
+    LEDGER_UNAVAILABLE = "ledger.unavailable"
+    LEDGER_ROW_REFUSED = "ledger.row_refused"
+    LEDGER_PRUNED = "ledger.pruned"
+    RECORDS_DELETED = "records.deleted"
 
 
 class FeatureFlagAttribute(StrEnum):
@@ -359,5 +364,6 @@ SHADOW_FAILURES = Metric(
 ALL_METRICS = (
     *(value for value in [*globals().values()] if isinstance(value, Metric)),
     *SHADOW_METRICS,
+    *LEDGER_METRICS,
 )
 """Every metric: `Metrics` builds them, the SDK's views bound their labels."""

@@ -39,7 +39,7 @@ def _selection_row(record: SelectionRecord) -> dict[str, Any]:
         "indices": list(record.indices),
         "latency_s": dict(record.latency_s),
         "selection_s": record.latency_s.get(Stage.SELECT_FRAMES),
-        "total_s": record.latency_s["total"],
+        "total_s": record.latency_s.get("total", 0.0),
     }
 
 

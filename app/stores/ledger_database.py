@@ -38,6 +38,7 @@ POSTGRESQL_OPTIONS = (
     "-c idle_in_transaction_session_timeout=60s"
 )
 CONNECT_TIMEOUT_S = 5
+TCP_TIMEOUT_MS = 10_000
 POOL_SIZE = 4
 
 # Alembic keeps what it works on in globals of its own.
@@ -75,7 +76,13 @@ _EXAMPLE = "; write postgresql://user:password@host/database, or leave it unset 
 def _postgresql_engine(url: URL) -> Engine:
     return create_engine(
         url.set(drivername="postgresql+psycopg"),
-        connect_args={"connect_timeout": CONNECT_TIMEOUT_S, "options": POSTGRESQL_OPTIONS},
+        connect_args={
+            "connect_timeout": CONNECT_TIMEOUT_S,
+            "options": POSTGRESQL_OPTIONS,
+            # A server that vanished without a word is noticed within so long.
+            "tcp_user_timeout": TCP_TIMEOUT_MS,
+            "keepalives_idle": 10,
+        },
         json_serializer=json_text,
         pool_size=POOL_SIZE,
         pool_timeout=CONNECT_TIMEOUT_S,
