@@ -80,6 +80,7 @@ class CostReport(ReportPart):
     control: CostFigures
     shadow: CostFigures
     difference: float = Field(description="Shadow less control, mean.")
+    difference_unit: Unit
     low: float | None
     high: float | None
 

@@ -134,8 +134,7 @@ def _histogram(measure: Measure, column: Matrix, floor: Matrix) -> Histogram | N
     values, floor = column[~np.isnan(column)], floor[~np.isnan(floor)]
     if not len(values):
         return None
-    low, high = _histogram_range(measure, np.concatenate([values, floor]))
-    edges = np.linspace(low, high, NUM_BINS + 1)
+    edges = _histogram_edges(measure, np.concatenate([values, floor]))
     return Histogram(
         edges=[_unscaled(measure, edge) for edge in edges],
         shares=_shares(values, edges),
@@ -143,14 +142,21 @@ def _histogram(measure: Measure, column: Matrix, floor: Matrix) -> Histogram | N
     )
 
 
-def _histogram_range(measure: Measure, values: Matrix) -> tuple[float, float]:
-    """Without the last half per cent on either side: one outlier would flatten all the rest."""
+def _histogram_edges(measure: Measure, values: Matrix) -> Matrix:
+    """Without the last half per cent on either side: one outlier would flatten all the rest.
+
+    Where both signs are possible, no difference lies in the middle of a bin.
+    """
     if measure.unit is Unit.SHARE:
-        return 0.0, 1.0
+        return np.linspace(0.0, 1.0, NUM_BINS + 1)
     neutral = 0.0 if measure.unit is Unit.RATIO else measure.no_difference
     low, high = np.quantile(values, [0.005, 0.995])
     low, high = min(float(low), neutral), max(float(high), neutral)
-    return (low, high) if high > low else (low - 0.05, high + 0.05)
+    width = (high - low) / (NUM_BINS - 1) or 0.01
+    if measure.unit is Unit.SECONDS:
+        return low + width * np.arange(NUM_BINS + 1)
+    num_below = round((neutral - low) / width)
+    return neutral + width * (np.arange(NUM_BINS + 1) - num_below - 0.5)
 
 
 def _shares(values: Matrix, edges: Matrix) -> list[float]:
@@ -189,6 +195,7 @@ def _cost_reports(
                 control=_figures(control[is_there, column]),
                 shadow=_figures(shadow[is_there, column]),
                 difference=estimate.mean,
+                difference_unit=cost.difference_unit,
                 low=estimate.low,
                 high=estimate.high,
             )

@@ -24,6 +24,7 @@ class Unit(StrEnum):
     SECONDS_DIFFERENCE = "seconds_difference"
     RATIO = "ratio"
     COUNT = "count"
+    COUNT_DIFFERENCE = "count_difference"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class Cost:
     name: str
     label: str
     unit: Unit
+    difference_unit: Unit
     value: Callable[[SideRecord], float | None]
 
 
@@ -146,12 +148,15 @@ MEASURES: Final = (
     ),
 )
 
+_DURATION: Final = (Unit.SECONDS, Unit.SECONDS_DIFFERENCE)
+_NUMBER: Final = (Unit.COUNT, Unit.COUNT_DIFFERENCE)
+
 COSTS: Final = (
-    Cost("selection_s", "Selection time", Unit.SECONDS, attrgetter("latency_s")),
-    Cost("model_calls", "Model calls", Unit.COUNT, attrgetter("model_calls")),
-    Cost("vision_tokens", "Vision tokens", Unit.COUNT, attrgetter("vision_tokens")),
-    Cost("output_tokens", "Output tokens", Unit.COUNT, attrgetter("output_tokens")),
-    Cost("encoder_device_s", "Encoder device time", Unit.SECONDS, attrgetter("encoder_device_s")),
+    Cost("selection_s", "Selection time", *_DURATION, attrgetter("latency_s")),
+    Cost("model_calls", "Model calls", *_NUMBER, attrgetter("model_calls")),
+    Cost("vision_tokens", "Vision tokens", *_NUMBER, attrgetter("vision_tokens")),
+    Cost("output_tokens", "Output tokens", *_NUMBER, attrgetter("output_tokens")),
+    Cost("encoder_device_s", "Encoder device time", *_DURATION, attrgetter("encoder_device_s")),
 )
 
 

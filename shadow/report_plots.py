@@ -84,7 +84,8 @@ def _draw(axes: Axes, measure: MeasureReport, histogram: Histogram, scale: float
     if histogram.a_a_shares is not None:
         floor = [100 * share for share in histogram.a_a_shares]
         axes.stairs(floor, edges, color=A_A_COLOUR, linewidth=1.4)
-        highest = max(highest, *histogram.a_a_shares)
+        # A/A of a deterministic sampler is one spike: it leaves the plot instead of flattening it.
+        highest = max(highest, min(max(histogram.a_a_shares), 1.5 * highest))
     axes.axvline(measure.no_difference * scale, color=NEUTRAL_COLOUR, linewidth=1, linestyle=":")
     if measure.unit is Unit.RATIO:
         _use_ratio_axis(axes, edges)
@@ -112,8 +113,8 @@ def _draw_mean(axes: Axes, values: Distribution, scale: float, height: float, co
     mean = values.mean * scale
     low = mean if values.low is None else values.low * scale
     high = mean if values.high is None else values.high * scale
-    axes.plot([low, high], [height, height], color=colour, linewidth=3, solid_capstyle="butt")
-    axes.plot([mean], [height], color=colour, marker="o", markersize=5)
+    axes.plot([low, high], [height, height], color=colour, linewidth=3, clip_on=False)
+    axes.plot([mean], [height], color=colour, marker="o", markersize=5, clip_on=False)
 
 
 def _inline(svg: str, measure: MeasureReport) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 
 from shadow.records import ComparisonKind
-from shadow.report_document import GroupReport, MeasureReport, PairReport, SideFailures
+from shadow.report_document import GroupReport, MeasureReport, PairReport
 from shadow.report_measures import Unit
 from shadow.report_statistics import MIN_USERS
 
@@ -31,15 +32,19 @@ def value_text(value: float, unit: Unit) -> str:
 
 
 def bounds_text(low: float | None, high: float | None, unit: Unit) -> str:
+    """`1.2 to 1.9 %`, `0.6 ms to 1.2 s`, or `no bounds`."""
     if low is None or high is None:
         return "no bounds"
-    return f"{value_text(low, unit)} to {value_text(high, unit)}"
+    first, second = value_text(low, unit), value_text(high, unit)
+    number, _, first_unit = first.partition(" ")
+    is_one_unit = first_unit == second.partition(" ")[2]
+    return f"{number if is_one_unit else first} to {second}"
 
 
 def seconds_text(seconds: float) -> str:
-    """`0.4 ms`, `35 ms`, `2.4 s`, `150 s`."""
-    if abs(seconds) < 0.9995:
-        return f"{_rounded(1000 * seconds, 3)} ms" if seconds else "0 ms"
+    """`0.400 ms`, `35.0 ms`, `2.40 s`, `150 s`, `0 s`."""
+    if seconds and abs(seconds) < 0.9995:
+        return f"{_rounded(1000 * seconds, 3)} ms"
     return f"{_rounded(seconds, 3)} s"
 
 
@@ -53,28 +58,35 @@ def clock_text(seconds: float, *, with_tenths: bool = False) -> str:
     return f"{text}.{tenth}" if with_tenths else text
 
 
+def moment_text(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
 def count_text(count: int, noun: str) -> str:
     """`1 user`, `1,204 users`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def pair_headline(kind: ComparisonKind, control: str, shadow: str, group: GroupReport) -> str:
-    """What an operator would say of this pair in three sentences."""
+    """One sentence, as an operator would say it."""
     named = {measure.name: measure for measure in group.measures}
-    asked = f"{_comparisons(group)} of {count_text(group.num_users, 'user')}"
+    overlap, latency = named["overlap_exact"], named["latency_ratio"]
+    failed = _failed_text(group)
+    if overlap.values is None or latency.values is None:
+        return f"{shadow} could not be compared with {control}: {failed}."
+    same = value_text(overlap.values.mean, overlap.unit)
+    took = value_text(latency.values.mean, latency.unit)
     if kind is ComparisonKind.A_A:
-        opening = f"{control} against itself in {asked}"
-    else:
-        opening = f"{shadow} in the shadow of {control} in {asked}"
-    findings = [
-        _overlap_text(named["overlap_exact"]),
-        _change_text(named["relevance_difference"], "more relevant", "less relevant"),
-        _change_text(named["redundancy_difference"], "more alike", "more varied"),
-        _latency_text(named["latency_ratio"]),
-        _agreement_text(named["answers_agreement"]),
+        return f"{control} against itself: {same} of the frames are the same; {failed}."
+    words = [
+        _change_word(named["relevance_difference"], "more relevant", "less relevant"),
+        _change_word(named["redundancy_difference"], "less varied", "more varied"),
     ]
-    said = "; ".join(finding for finding in findings if finding)
-    return f"{opening}: {said or 'nothing could be compared'}. {_failures_text(group)}"
+    kinds = " and ".join(word for word in words if word) or "neither better nor worse"
+    return (
+        f"{shadow} shares {same} of its frames with {control}, chooses {kinds} ones, "
+        f"takes {took} as long to select, and {failed}."
+    )
 
 
 def report_headline(pairs: Sequence[PairReport]) -> str:
@@ -115,72 +127,29 @@ def _has_answers(group: GroupReport) -> bool:
     return any(m.name == "answers_agreement" and m.values is not None for m in group.measures)
 
 
-def _comparisons(group: GroupReport) -> str:
-    return count_text(group.num_comparisons, "comparison")
-
-
-def _overlap_text(measure: MeasureReport) -> str:
-    if measure.values is None:
-        return ""
-    floor = ""
-    if measure.a_a is not None:
-        floor = f" (A/A {value_text(measure.a_a.mean, measure.unit)})"
-    return f"{value_text(measure.values.mean, measure.unit)} of the frames are the same{floor}"
-
-
-def _change_text(measure: MeasureReport, above: str, below: str) -> str:
-    """Silent where the bounds hold no difference, or A/A varies as much."""
+def _change_word(measure: MeasureReport, above: str, below: str) -> str:
+    """Empty where the bounds hold no difference, or A/A varies as much."""
     values = measure.values
     if values is None or values.low is None or values.high is None:
         return ""
-    is_clear = values.low > 0 or values.high < 0
-    if not is_clear or measure.is_beyond_noise is False:
-        return f"no clear difference in {measure.label.lower()}"
-    word = above if values.mean > 0 else below
-    bounds = bounds_text(values.low, values.high, measure.unit)
-    return f"its frames are {word} ({value_text(values.mean, measure.unit)}, {bounds})"
-
-
-def _latency_text(measure: MeasureReport) -> str:
-    if measure.values is None:
+    if values.low <= 0 <= values.high or measure.is_beyond_noise is False:
         return ""
-    floor = ""
-    if measure.a_a is not None:
-        floor = f" (A/A {value_text(measure.a_a.mean, measure.unit)})"
-    return f"selecting takes {value_text(measure.values.mean, measure.unit)} as long{floor}"
+    return above if values.mean > 0 else below
 
 
-def _agreement_text(measure: MeasureReport) -> str:
-    if measure.values is None:
-        return ""
-    answers = count_text(measure.values.num_comparisons, "answer")
-    return f"{answers} compared, agreement {value_text(measure.values.mean, measure.unit)}"
-
-
-def _failures_text(group: GroupReport) -> str:
-    control, shadow = group.control_failures, group.shadow_failures
-    if not control.num_failed and not shadow.num_failed:
-        return "Neither side failed."
-    return (
-        f"The shadow failed in {_failure_text(shadow, group)}, "
-        f"the control in {_failure_text(control, group)}."
-    )
-
-
-def _failure_text(failures: SideFailures, group: GroupReport) -> str:
-    if not failures.num_failed:
-        return "none"
-    share = value_text(failures.num_failed / group.num_comparisons, Unit.SHARE)
-    return f"{failures.num_failed:,} ({share})"
+def _failed_text(group: GroupReport) -> str:
+    num_failed = group.shadow_failures.num_failed
+    if not num_failed:
+        return "never failed"
+    return f"failed in {num_failed:,} of {count_text(group.num_comparisons, 'comparison')}"
 
 
 def _rounded(value: float, num_digits: int) -> str:
-    """Significant digits, without an exponent and without trailing zeros after the point."""
+    """So many significant digits, without an exponent."""
     if not value:
         return "0"
     decimals = max(0, num_digits - 1 - math.floor(math.log10(abs(value))))
-    text = f"{value:,.{decimals}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    return f"{value:,.{decimals}f}"
 
 
 def _fixed(value: float, decimals: int) -> str:
@@ -211,4 +180,5 @@ _TEXTS: Mapping[Unit, Callable[[float], str]] = {
     Unit.SECONDS_DIFFERENCE: lambda value: _signed(seconds_text(value)),
     Unit.RATIO: lambda value: f"{_rounded(value, 3)} ×",
     Unit.COUNT: _number_text,
+    Unit.COUNT_DIFFERENCE: lambda value: _signed(_number_text(value)),
 }
