@@ -20,13 +20,16 @@ GUARDS = (
 )
 STAGE_S = 4 * 3600.0
 WINDOW_S = 600.0
+USUAL_FAILURE_SHARE = 0.002
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmTraits:
     """What one arm does to a user's answers."""
 
-    failure_share: float = 0.002
+    failure_share: float = USUAL_FAILURE_SHARE
+    fails_since_s: float = 0.0
+    """Of answers asked earlier, the usual share fails."""
     error_share: float = 0.002
     slowness: float = 1.0
     """Times selection and total seconds."""
@@ -99,13 +102,18 @@ def simulate(traffic: Traffic, rng: np.random.Generator) -> Outcomes:
     codes = np.full(num_users, -1, dtype=np.int64)
     _, first = np.unique(user[order], return_index=True)
     codes[user[order][np.sort(first)]] = np.arange(num_users)
+    fails = np.where(
+        asked_s >= _pick(traffic, arm, "fails_since_s"),
+        _pick(traffic, arm, "failure_share"),
+        USUAL_FAILURE_SHARE,
+    )
     figures = {
         Figure.TOTAL_S: total_s,
         Figure.SELECTION_S: 0.01
         * _alike(traffic, user, rng, 0.5)
         * _pick(traffic, arm, "slowness"),
         Figure.VISION_TOKENS: _alike(traffic, user, rng, 0.3) * _pick(traffic, arm, "tokens"),
-        Figure.SAMPLER_FAILURE: _rare(traffic, user, _pick(traffic, arm, "failure_share"), rng),
+        Figure.SAMPLER_FAILURE: _rare(traffic, user, fails, rng),
         Figure.ANSWER_ERROR: _rare(traffic, user, _pick(traffic, arm, "error_share"), rng),
     }
     return Outcomes(
@@ -127,7 +135,8 @@ def _alike(
     own = rng.normal(size=traffic.num_users)[user]
     noise = rng.normal(size=len(user))
     mixed = np.sqrt(traffic.likeness) * own + np.sqrt(1 - traffic.likeness) * noise
-    return np.exp(spread * mixed)
+    values: npt.NDArray[np.float64] = np.exp(spread * mixed)
+    return values
 
 
 def _rare(

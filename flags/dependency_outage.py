@@ -6,7 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from flags.guard_figures import Look, error_rate, mean_of_users
+from flags.guard_figures import mean_of_users
+from flags.guard_look import Look, error_rate, stage_began_s
 from flags.observations import decided_s
 from flags.rollout_plan import Figure, Guard, Reference
 from flags.statistics import mean_bounds
@@ -25,8 +26,9 @@ def find_outage(look: Look) -> str | None:
     """
     outcomes, rollout = look.outcomes, look.rollout
     window_s = rollout.plan.user_window_s
-    since_s = max(rollout.stage_started_s, rollout.epoch_started_s)
-    is_recent = (decided_s(outcomes) >= since_s) & (outcomes.ended_s > look.now_s - window_s)
+    is_recent = (decided_s(outcomes) >= stage_began_s(rollout)) & (
+        outcomes.ended_s > look.now_s - window_s
+    )
     failed = outcomes.column(Figure.DEPENDENCY_FAILURE)
     shares = []
     for is_in_arm in (outcomes.is_candidate, ~outcomes.is_candidate):
@@ -55,4 +57,4 @@ def explains_fail(guard: Guard, look: Look) -> bool:
         return True
     candidate = look.observations.candidate
     own = mean_of_users(look.values(candidate, Figure.SAMPLER_FAILURE))
-    return mean_bounds(own, error_rate(guard, look.rollout)).lower <= guard.limit
+    return mean_bounds(own, error_rate(guard, look)).lower <= guard.limit

@@ -9,10 +9,9 @@ from typing import Final
 import numpy as np
 
 from flags.figures import FIGURES
+from flags.guard_look import Look, error_rate
 from flags.guard_report import ArmFigure
-from flags.observations import ArmObservations, StageObservations, exposure_values
-from flags.outcomes import Outcomes
-from flags.rollout_plan import Figure, Guard, Reference, Rollout, Statistic
+from flags.rollout_plan import Figure, Guard, Reference, Statistic
 from flags.statistics import (
     Floats,
     UserValues,
@@ -25,59 +24,8 @@ CAP_FACTOR: Final = 10.0
 """Values without a natural limit are clipped at so many times what the guard allows."""
 BURN_IN_USERS: Final = 100
 """At most so many users of the other arm set that cap, and are then left out of its bounds."""
-LEAST_LATE_USERS: Final = 20
 
 _QUANTILES: Final = {Statistic.P50: 0.5, Statistic.P95: 0.95, Statistic.P99: 0.99}
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """Everything that one look at the guards sees."""
-
-    rollout: Rollout
-    outcomes: Outcomes
-    observations: StageObservations
-    now_s: float
-
-    @property
-    def has_other_arm(self) -> bool:
-        return self.rollout.weight < 100
-
-    def values(self, arm: ArmObservations, figure: Figure) -> UserValues:
-        window_s = self.rollout.plan.user_window_s
-        return exposure_values(self.outcomes, arm, figure, window_s, self.now_s)
-
-
-def can_roll_back(guard: Guard) -> bool:
-    """Whether this guard's fail is enough: relevance is no accuracy and never decides alone."""
-    return not guard.is_dry_run and guard.figure is not Figure.SHADOW_RELEVANCE
-
-
-def error_rate(guard: Guard, rollout: Rollout) -> float:
-    """The chance that one bound of one arm of `guard` is ever wrong within the running stage.
-
-    The plan's rate is shared among epochs (6 / (pi k)^2 of it for the k-th: all of them add up to
-    1), stages, the guards that may roll back, and a guard's arms.
-    """
-    plan = rollout.plan
-    epoch_share = 6.0 / (math.pi * rollout.epoch) ** 2
-    num_guards = sum(
-        can_roll_back(other) and other.figure is not Figure.OFFLINE_SCORE for other in plan.guards
-    )
-    num_arms = 1 if guard.reference is Reference.ABSOLUTE else 2
-    shares = len(plan.stages) * max(1, num_guards) * num_arms
-    return plan.false_alarm_rate * epoch_share / shares
-
-
-def least_users(guard: Guard, rollout: Rollout) -> int:
-    """Users in an arm for whom the figure must be known before the guard may pass.
-
-    All of the plan's minimum; a tenth, but no fewer than 20, where only a part has the figure.
-    """
-    least = rollout.plan.min_users
-    if FIGURES[guard.figure].is_late:
-        return min(least, max(LEAST_LATE_USERS, math.ceil(least / 10)))
-    return least
 
 
 def measure(guard: Guard, look: Look) -> tuple[ArmFigure, ArmFigure]:
@@ -86,11 +34,11 @@ def measure(guard: Guard, look: Look) -> tuple[ArmFigure, ArmFigure]:
     control = look.values(look.observations.control, guard.figure)
     if guard.figure is Figure.OFFLINE_SCORE:
         return _given(candidate), _given(control)
-    alpha = error_rate(guard, look.rollout)
+    alpha = error_rate(guard, look)
     if guard.statistic is not Statistic.MEAN:
         quantile = _QUANTILES[guard.statistic]
         return _quantile(candidate, quantile, alpha), _quantile(control, quantile, alpha)
-    return _means(guard, look.rollout, candidate, control)
+    return _means(guard, look, candidate, control)
 
 
 def mean_of_users(sample: UserValues) -> Floats:
@@ -119,16 +67,16 @@ def _quantile(sample: UserValues, quantile: float, alpha: float) -> ArmFigure:
 
 
 def _means(
-    guard: Guard, rollout: Rollout, candidate: UserValues, control: UserValues
+    guard: Guard, look: Look, candidate: UserValues, control: UserValues
 ) -> tuple[ArmFigure, ArmFigure]:
-    traits, alpha = FIGURES[guard.figure], error_rate(guard, rollout)
+    traits, alpha = FIGURES[guard.figure], error_rate(guard, look)
     if traits.high is not None:
         scale = _Scale(traits.low, traits.high)
         return scale.figure(candidate, alpha), scale.figure(control, alpha)
     if guard.reference is Reference.ABSOLUTE:
         scale = _Scale(0.0, CAP_FACTOR * guard.limit)
         return scale.figure(candidate, alpha), scale.figure(control, alpha)
-    burn_in = min(BURN_IN_USERS, rollout.plan.min_users)
+    burn_in = min(BURN_IN_USERS, look.rollout.plan.min_users)
     if _num_users(control) < burn_in:
         return _unknown(candidate), _unknown(control)
     typical = float(mean_of_users(control)[:burn_in].mean())

@@ -7,14 +7,21 @@ the candidate does at five times the load. docs/guards.md explains the rules and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flags.dependency_outage import explains_fail, find_outage
-from flags.guard_figures import Look, can_roll_back, least_users, measure
+from flags.guard_figures import measure
+from flags.guard_look import (
+    Look,
+    can_roll_back,
+    least_users,
+    look_at_periods,
+    look_at_stage,
+)
 from flags.guard_report import ArmCount, GuardReport, GuardResult, SampleRatio
 from flags.guard_text import guard_text
 from flags.guard_verdict import NO_OTHER_ARM, Judgement, judge_figures
-from flags.observations import ArmObservations, observe_stage
+from flags.observations import ArmObservations
 from flags.outcomes import Outcomes
 from flags.rollout_plan import Guard, Reference, Rollout, Verdict
 from flags.sample_ratio import check_sample_ratio
@@ -34,8 +41,9 @@ def evaluate_guards(rollout: Rollout, outcomes: Outcomes, now_s: float) -> Guard
     began. Only those that were decided since then count. A pure function of its arguments: what
     earlier looks saw plays no part.
     """
-    look = Look(rollout, outcomes, observe_stage(rollout, outcomes, now_s), now_s)
-    results = tuple(_judge(guard, look) for guard in rollout.plan.guards)
+    look = look_at_stage(rollout, outcomes, now_s)
+    periods = look_at_periods(rollout, outcomes, now_s)
+    results = tuple(_judge_with_periods(guard, look, periods) for guard in rollout.plan.guards)
     sample_ratio = check_sample_ratio(rollout, look.observations, now_s)
     overall = _judge_all(look, results, sample_ratio)
     return GuardReport(
@@ -54,6 +62,15 @@ def evaluate_guards(rollout: Rollout, outcomes: Outcomes, now_s: float) -> Guard
 
 def _count(arm: ArmObservations) -> ArmCount:
     return ArmCount(users=arm.num_users, answers=arm.num_answers)
+
+
+def _judge_with_periods(guard: Guard, look: Look, periods: list[Look]) -> GuardResult:
+    result = _judge(guard, look)
+    for period in periods if result.verdict is not Verdict.FAIL else []:
+        recent = _judge(guard, period)
+        if recent.verdict is Verdict.FAIL:
+            return replace(recent, reason=f"{recent.reason}, by the latest users alone")
+    return result
 
 
 def _judge(guard: Guard, look: Look) -> GuardResult:

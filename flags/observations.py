@@ -1,4 +1,4 @@
-"""From exposures to what statistics may use: one fixed observation for each user and stage.
+"""From exposures to what statistics may use: one fixed observation for each user.
 
 Requests of one user are alike, and how many a user makes varies wildly, so the user is the unit. A
 user's observation is closed after so many exposures or so much time, and never changes
@@ -15,7 +15,7 @@ import numpy as np
 
 from flags.figures import FIGURES
 from flags.outcomes import BoolColumn, Column, IntColumn, Outcomes
-from flags.rollout_plan import Figure, Rollout
+from flags.rollout_plan import Figure, RolloutPlan
 from flags.statistics import UserValues
 
 SETTLE_S: Final = 2.0
@@ -43,39 +43,46 @@ class ArmObservations:
 
 
 @dataclass(frozen=True, slots=True)
-class StageObservations:
-    """What one look at the running stage may use."""
+class Span:
+    """Exposures decided at `since_s` or later and before `until_s`."""
+
+    since_s: float
+    until_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Observations:
+    """What one look at a span of the running stage may use."""
 
     candidate: ArmObservations
     control: ArmObservations
     first_started_s: Column
-    """[V] of every user of the stage, closed or not, ascending."""
+    """[V] of every user of the span, closed or not, ascending."""
     is_candidate: BoolColumn
-    """[V] the arm of that user's first exposure in the stage."""
+    """[V] the arm of that user's first exposure in the span."""
     users_in_both_arms: int
 
 
-def observe_stage(rollout: Rollout, outcomes: Outcomes, now_s: float) -> StageObservations:
-    """The observations of the running stage that are closed at `now_s`.
+def observe(plan: RolloutPlan, outcomes: Outcomes, span: Span, now_s: float) -> Observations:
+    """The observations of `span` that are closed at `now_s`.
 
-    An exposure belongs to the stage in which it was decided: answers that were under way while the
+    An exposure belongs to the span in which it was decided: answers that were under way while the
     weight was raised were dealt by the old one.
     """
     started_s = decided_s(outcomes)
-    since_s = max(rollout.stage_started_s, rollout.epoch_started_s)
-    in_stage = np.flatnonzero(started_s >= since_s)
-    first = _first_of_each_user(outcomes.user, in_stage, started_s)
+    in_span = np.flatnonzero((started_s >= span.since_s) & (started_s < span.until_s))
+    first = _first_of_each_user(outcomes.user, in_span, started_s)
     arm_of_user = np.zeros(int(outcomes.user.max(initial=-1)) + 1, dtype=np.bool_)
     arm_of_user[outcomes.user[first]] = outcomes.is_candidate[first]
-    is_dealt_as_first = outcomes.is_candidate[in_stage] == arm_of_user[outcomes.user[in_stage]]
-    kept = in_stage[is_dealt_as_first]
+    is_dealt_as_first = outcomes.is_candidate[in_span] == arm_of_user[outcomes.user[in_span]]
+    kept = in_span[is_dealt_as_first]
     is_candidate = outcomes.is_candidate[kept]
-    return StageObservations(
-        candidate=_observe_arm(rollout, outcomes, kept[is_candidate], now_s),
-        control=_observe_arm(rollout, outcomes, kept[~is_candidate], now_s),
+    return Observations(
+        candidate=_observe_arm(plan, outcomes, kept[is_candidate], now_s),
+        control=_observe_arm(plan, outcomes, kept[~is_candidate], now_s),
         first_started_s=started_s[first],
         is_candidate=outcomes.is_candidate[first],
-        users_in_both_arms=len(np.unique(outcomes.user[in_stage[~is_dealt_as_first]])),
+        users_in_both_arms=len(np.unique(outcomes.user[in_span[~is_dealt_as_first]])),
     )
 
 
@@ -111,9 +118,8 @@ def _first_of_each_user(user: IntColumn, positions: IntColumn, started_s: Column
 
 
 def _observe_arm(
-    rollout: Rollout, outcomes: Outcomes, positions: IntColumn, now_s: float
+    plan: RolloutPlan, outcomes: Outcomes, positions: IntColumn, now_s: float
 ) -> ArmObservations:
-    plan = rollout.plan
     order = positions[np.lexsort((outcomes.ended_s[positions], outcomes.user[positions]))]
     user, ended_s = outcomes.user[order], outcomes.ended_s[order]
     is_first = np.diff(user, prepend=-1) != 0

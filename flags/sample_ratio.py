@@ -9,7 +9,7 @@ import numpy as np
 from ville import BernoulliTest
 
 from flags.guard_report import SampleRatio
-from flags.observations import StageObservations
+from flags.observations import Observations
 from flags.rollout_plan import Rollout
 
 MISMATCH_P_VALUE: Final = 0.001
@@ -18,9 +18,7 @@ _LEAST_SWITCHED_USERS: Final = 5
 _SWITCHED_SHARE: Final = 0.01
 
 
-def check_sample_ratio(
-    rollout: Rollout, observations: StageObservations, now_s: float
-) -> SampleRatio:
+def check_sample_ratio(rollout: Rollout, observations: Observations, now_s: float) -> SampleRatio:
     """The share of the candidate among the users who came to the running stage, beside its weight.
 
     Counts users whose first answer began a user window ago, so that slow answers of one arm are

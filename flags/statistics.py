@@ -21,7 +21,6 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
-from scipy.special import logsumexp
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -52,7 +51,7 @@ def log_evidence(values: Floats, counts: Ints, mean: float) -> float:
     `values`: `[D]` in 0..1, each seen `counts` times.
     """
     gains = np.log(1.0 + (BETS / mean)[:, None] * (values - mean))
-    return float(logsumexp(gains @ counts)) - math.log(len(BETS))
+    return float(np.logaddexp.reduce(gains @ counts)) - math.log(len(BETS))
 
 
 def _lower_bound(distinct: Floats, counts: Ints, alpha: float) -> float:
