@@ -16,7 +16,7 @@ from typing import Final
 
 from flags.check import RefusedFlagsError, check_flag_text, parse_flag_text
 from flags.findings import errors_of
-from flags.keys import SAMPLER
+from flags.keys import BASELINE, SAMPLER
 from flags.targeting import (
     TARGETING_KEY,
     TOTAL_WEIGHT,
@@ -51,18 +51,29 @@ class Serving:
 
     arms: Arms | None
     """The split, whatever its weights; None where nobody is dealt."""
+    without_split: str | None
+    """The sampler of users with a user id where nobody is dealt."""
     default: str
     """The sampler of users without a user id."""
+    is_enabled: bool = True
+    """False: the flag's state is DISABLED, and everyone gets the baseline."""
 
     @property
-    def everyone(self) -> str | None:
-        """The one sampler that all users get; None where there are two."""
+    def samplers(self) -> frozenset[str]:
+        """All that somebody may get."""
+        if not self.is_enabled:
+            return frozenset({BASELINE})
         if self.arms is None:
-            return self.default
+            return frozenset({self.default, self.without_split or self.default})
         served = {self.default}
         served |= {self.arms.candidate} if self.arms.weight > 0 else set()
         served |= {self.arms.control} if self.arms.weight < TOTAL_WEIGHT else set()
-        return self.default if len(served) == 1 else None
+        return frozenset(served)
+
+    @property
+    def everyone(self) -> str | None:
+        """The one sampler that all users get; None where there are several."""
+        return next(iter(self.samplers)) if len(self.samplers) == 1 else None
 
 
 def content_digest(content: bytes) -> str:
@@ -88,21 +99,16 @@ def read_serving(content: bytes, known_samplers: frozenset[str]) -> Serving:
     """What is served now. Raises `UneditableFlagsError` where that cannot be told, also for a file
     that has errors: what is served then is what the last good file said."""
     flag = _checked(content, known_samplers)["flags"][SAMPLER]
-    if flag.get("state") != "ENABLED":
-        raise UneditableFlagsError(f'`{SAMPLER}` is not enabled. Set its state to "ENABLED".')
+    is_enabled = flag["state"] == "ENABLED"
     rule = flag.get("targeting")
     variants = flag["variants"]
     default = variants[flag["defaultVariant"]]
     splits = find_splits(rule)
     if splits:
-        return Serving(_arms(splits[0], variants), default)
+        return Serving(_arms(splits[0], variants), None, default, is_enabled)
     named = _rule_at(rule, _place(rule))
-    if isinstance(named, str) and variants[named] != default:
-        raise UneditableFlagsError(
-            f"users with an id get `{variants[named]}` and the others `{default}`. "
-            "Let both get the same sampler first."
-        )
-    return Serving(None, default)
+    without_split = variants[named] if isinstance(named, str) else default
+    return Serving(None, without_split, default, is_enabled)
 
 
 def put_arms(content: bytes, arms: Arms, known_samplers: frozenset[str]) -> bytes:
@@ -132,10 +138,10 @@ def serve_all(
 ) -> bytes:
     """The flag file that gives `sampler_id` to everyone whom no condition names another one for.
 
-    The split is taken out. `drop`: a sampler whose variant goes too, unless a condition names it,
-    so that it may be uninstalled. Raises `UneditableFlagsError`.
+    The split is taken out. `drop`: a sampler whose variant goes too, unless a condition names it;
+    it may be unknown here. Raises `UneditableFlagsError`.
     """
-    document = _checked(content, known_samplers)
+    document = _checked(content, known_samplers | ({drop} if drop else set()))
     flag = document["flags"][SAMPLER]
     flag["defaultVariant"] = _named_variant(flag, sampler_id)
     rule = flag.pop("targeting", None)

@@ -19,7 +19,9 @@ from app.encoders.contract import EncoderInfo, PictureFeatures, QueryVector
 from app.errors import EncoderUnavailableError, FramegateError
 from app.generate.contract import ChatMessage, GenerationOptions, TextDelta, Usage
 from app.stores.frames import PicturePack
+from flags.rollout_plan import IntentRecord, Rollout, RolloutState, RolloutStep
 
+ACTIVE_STATES = (RolloutState.RUNNING, RolloutState.PAUSED)
 LABELS = ("cat", "dog", "street", "kitchen table")
 
 
@@ -220,3 +222,43 @@ class FakeLlmServer:
                 handler.wfile.flush()
         except (BrokenPipeError, ConnectionResetError):
             self.client_left.set()
+
+
+class FakeRolloutStore:
+    """The ledger's part for rollouts, in memory: what a crash of the process leaves behind."""
+
+    def __init__(self) -> None:
+        self.rollouts: dict[str, Rollout] = {}
+        self.steps: dict[str, list[RolloutStep]] = {}
+        self.intent: IntentRecord | None = None
+
+    def active_rollout(self) -> Rollout | None:
+        active = [one for one in self.rollouts.values() if one.state in ACTIVE_STATES]
+        assert len(active) <= 1
+        return active[0] if active else None
+
+    def find_rollout(self, rollout_id: str) -> Rollout | None:
+        return self.rollouts.get(rollout_id)
+
+    def list_rollouts(self) -> list[Rollout]:
+        return list(self.rollouts.values())[::-1]
+
+    def rollout_steps(self, rollout_id: str) -> list[RolloutStep]:
+        return list(self.steps.get(rollout_id, []))
+
+    def save_rollout(self, rollout: Rollout, step: RolloutStep) -> None:
+        steps = self.steps.setdefault(rollout.rollout_id, [])
+        assert step.sequence == len(steps) + 1, "each step once, in order"
+        json.dumps(step.evidence)
+        steps.append(step)
+        self.rollouts[rollout.rollout_id] = rollout
+
+    def put_intent(self, intent: IntentRecord) -> None:
+        assert self.intent is None, "one intent at a time"
+        self.intent = intent
+
+    def open_intent(self) -> IntentRecord | None:
+        return self.intent
+
+    def close_intent(self) -> None:
+        self.intent = None

@@ -56,7 +56,7 @@ def test_arms_are_put_into_the_shipped_file_candidate_first() -> None:
         ["bolt", 5],
         ["aks", 95],
     ]
-    assert read_serving(edited, KNOWN) == Serving(FIVE, "aks")
+    assert read_serving(edited, KNOWN) == Serving(FIVE, None, "aks")
     assert read_serving(edited, KNOWN).everyone is None
     assert check_flag_text(edited, KNOWN) == []
 
@@ -86,7 +86,7 @@ def test_rolling_back_leaves_no_split_and_no_candidate() -> None:
         "variants": {"aks": "aks", "uniform": "uniform"},
         "defaultVariant": "aks",
     }
-    assert read_serving(edited, KNOWN) == Serving(None, "aks")
+    assert read_serving(edited, KNOWN) == Serving(None, "aks", "aks")
 
 
 def test_rolling_back_to_a_sampler_that_has_no_variant_adds_it() -> None:
@@ -162,13 +162,28 @@ def test_a_variant_of_another_name_is_used_and_a_taken_name_is_not() -> None:
         (b"{", "not obeyed"),
         (content({"flags": {}}), "not obeyed"),
         (content(document(flag("nonesuch"))), "not obeyed"),
-        (content(document(flag("uniform") | {"state": "DISABLED"})), "not enabled"),
-        (content(sampler_flag({"if": [TARGETING_KEY, "uniform"]})), "users with an id"),
     ],
 )
 def test_a_file_that_cannot_take_a_rollout_says_why(made: bytes, said: str) -> None:
     with pytest.raises(UneditableFlagsError, match=said):
         read_serving(made, KNOWN)
+
+
+def test_users_with_and_without_an_id_may_get_different_samplers() -> None:
+    serving = read_serving(content(sampler_flag({"if": [TARGETING_KEY, "uniform"]})), KNOWN)
+    assert serving == Serving(None, "uniform", "aks")
+    assert serving.samplers == {"uniform", "aks"}
+    assert serving.everyone is None
+
+
+def test_a_disabled_flag_gives_everyone_the_baseline() -> None:
+    serving = read_serving(content(document(flag("aks") | {"state": "DISABLED"})), KNOWN)
+    assert (serving.everyone, serving.is_enabled) == ("uniform", False)
+
+
+def test_a_sampler_that_is_gone_can_be_rolled_back_all_the_same() -> None:
+    edited = serve_all(content(rollout(50)), "uniform", KNOWN - {"bolt"}, drop="bolt")
+    assert check_flag_text(edited, KNOWN - {"bolt"}) == []
 
 
 def test_an_unknown_sampler_is_never_written() -> None:
