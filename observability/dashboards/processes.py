@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from observability import names
-from observability.dashboards.grafana import Dashboard, Panel, Row, Unit, View, graph
-from observability.dashboards.queries import Query, in_five_minutes, series
+from observability import ledger_names, names
+from observability.dashboards.grafana import Dashboard, Panel, Row, Unit, View, graph, stacked
+from observability.dashboards.queries import Query, gauge, in_five_minutes, per_second, series
 from observability.dashboards.shared import MARKS
 
 INSTANCE = "{{instance}}"
@@ -68,10 +68,44 @@ GATEWAY = Row(
     ),
 )
 
+LEDGER = Row(
+    "Ledger",
+    (
+        stacked(
+            "Rows written",
+            "Selections and shadow comparisons that the database holds for sure.",
+            Unit.PER_SECOND,
+            per_second(ledger_names.LEDGER_ROWS_WRITTEN, by="table"),
+            width=6,
+        ),
+        graph(
+            "Rows waiting",
+            "Written at least once a second; they grow while the database is away.",
+            Unit.COUNT,
+            gauge(ledger_names.LEDGER_QUEUED_ROWS),
+            width=6,
+        ),
+        graph(
+            "Failed attempts to write",
+            "In the last five minutes; what could not be written is tried again.",
+            Unit.COUNT,
+            in_five_minutes(ledger_names.LEDGER_WRITE_FAILURES),
+            width=6,
+        ),
+        graph(
+            "Rows given up",
+            "In the last five minutes. Guards treat a lost selection as missing.",
+            Unit.COUNT,
+            in_five_minutes(ledger_names.LEDGER_ROWS_DROPPED, by="table, reason"),
+            width=6,
+        ),
+    ),
+)
+
 PROCESSES = Dashboard(
     "framegate-processes",
     "Framegate / Processes",
     "Does everything run, and with how much?",
-    (CHILDREN, GATEWAY),
+    (CHILDREN, GATEWAY, LEDGER),
     marks=MARKS,
 )
