@@ -1,11 +1,11 @@
-"""How soon answers obey: from a write to the last evidence of the old sampler, under load.
+"""How soon answers obey: from a write to the last decision for the old sampler, under load.
 
     python -m benchmarks.rollback
 
 The real gateway and encoder process, an immediate local LLM, several clients asking all the time.
 Rounds alternate two flag files, put in place by a rename; other rounds switch the kill switch. The
-clock stops when a client receives evidence, so selection and reduction are inside the figure. The
-named alternative is flagd's own file mode, which polls every 500 ms.
+decisions are read off the gateway's log, which tells each with its time. The named alternative is
+flagd's own file mode, which polls every 500 ms.
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from statistics import median, quantiles
-from time import monotonic, sleep
+from time import sleep, time
 
 from app.cli_client import FramegateClient
 from app.demo import demo_clip
 from benchmarks.instant_llm import instant_llm
 from benchmarks.report import append_result
 from benchmarks.service import Service, running_service
+from observability.names import Event, FeatureFlagAttribute
 
 NUM_CLIENTS = 4
 NUM_ROUNDS = 40
@@ -33,11 +35,30 @@ FLAGD_POLL_MS = 500.0
 
 
 @dataclass(slots=True)
-class Load:
-    """What the asking clients have seen: (when, sampler) of every evidence."""
+class Decisions:
+    """The gateway's log, from where it was read last."""
 
-    seen: list[tuple[float, str]] = field(default_factory=list)
-    stop: threading.Event = field(default_factory=threading.Event)
+    log: Path
+    offset: int = 0
+    num_read: int = 0
+
+    def skip(self) -> None:
+        self.offset = self.log.stat().st_size
+
+    def read(self) -> list[tuple[float, str]]:
+        """(seconds since the epoch, sampler) of every decision since the last call."""
+        with self.log.open("rb") as file:
+            file.seek(self.offset)
+            whole, _, _ = file.read().rpartition(b"\n")
+        self.offset += len(whole) + 1
+        lines = [json.loads(line) for line in whole.splitlines() if line.startswith(b"{")]
+        decisions = [
+            (datetime.fromisoformat(line["ts"]).timestamp(), str(line[FeatureFlagAttribute.VALUE]))
+            for line in lines
+            if line["event"] == Event.FLAG_EVALUATION
+        ]
+        self.num_read += len(decisions)
+        return decisions
 
 
 def flag_file(sampler: str) -> str:
@@ -60,39 +81,42 @@ def put_flags(service: Service, sampler: str) -> None:
     made.replace(path)
 
 
-def ask_until_stopped(url: str, video_id: str, load: Load) -> None:
+def ask_until_stopped(url: str, video_id: str, stop: threading.Event) -> None:
     with FramegateClient(url, None) as client:
-        while not load.stop.is_set():
-            for event in client.ask({"video_id": video_id, "question": "What is there?"}):
-                if event.name == "evidence":
-                    load.seen.append((monotonic(), event.data["sampler"]["id"]))
+        while not stop.is_set():
+            for _ in client.ask({"video_id": video_id, "question": "What is there?"}):
+                pass
 
 
 @contextmanager
-def under_load(service: Service, video_id: str) -> Iterator[Load]:
-    load = Load()
-    arguments = (service.url, video_id, load)
+def under_load(service: Service, video_id: str) -> Iterator[Decisions]:
+    stop = threading.Event()
+    arguments = (service.url, video_id, stop)
     clients = [
         threading.Thread(target=ask_until_stopped, args=arguments) for _ in range(NUM_CLIENTS)
     ]
     for client in clients:
         client.start()
     try:
-        yield load
+        yield Decisions(service.log)
     finally:
-        load.stop.set()
+        stop.set()
         for client in clients:
             client.join()
 
 
-def obeyed_after_ms(load: Load, switch: Callable[[], None], old: str) -> float:
-    """Milliseconds from the end of `switch` to the last evidence of `old`; 0 when there is none."""
+def obeyed_after_ms(decisions: Decisions, switch: Callable[[], None], old: str) -> float:
+    """Milliseconds from the start of `switch` to the last decision for `old` after it; 0 when there
+    is none."""
     sleep(SETTLE_S)
-    load.seen.clear()
+    decisions.skip()
+    switched = time()
     switch()
-    switched = monotonic()
     sleep(SETTLE_S)
-    late = [when for when, sampler in list(load.seen) if sampler == old and when > switched]
+    made = decisions.read()
+    if not any(sampler != old for _, sampler in made):
+        raise RuntimeError("no decision obeyed; the figures mean nothing")
+    late = [when for when, sampler in made if sampler == old and when > switched]
     return 1000 * (max(late) - switched) if late else 0.0
 
 
@@ -106,19 +130,22 @@ def summary(name: str, times_ms: list[float]) -> str:
 
 def measure(service: Service, video_id: str) -> list[str]:
     by_file, by_switch = [], []
-    with under_load(service, video_id) as load:
+    with under_load(service, video_id) as decisions:
         for _ in range(NUM_ROUNDS):
             put_flags(service, "bolt")
-            by_file.append(obeyed_after_ms(load, lambda: put_flags(service, "uniform"), "bolt"))
+            by_file.append(
+                obeyed_after_ms(decisions, lambda: put_flags(service, "uniform"), "bolt")
+            )
         put_flags(service, "bolt")
         for _ in range(NUM_ROUNDS):
             switch_to(service, is_on=False)
-            by_switch.append(obeyed_after_ms(load, lambda: switch_to(service, is_on=True), "bolt"))
-        num_answers = len(load.seen)
-    if not num_answers:
-        raise RuntimeError("no answers came; the figures mean nothing")
+            by_switch.append(
+                obeyed_after_ms(decisions, lambda: switch_to(service, is_on=True), "bolt")
+            )
     return [
-        f"{NUM_CLIENTS} clients asking without a pause. Aim: ≤ 100 ms p99.",
+        f"{NUM_CLIENTS} clients asking without a pause, {decisions.num_read:,} decisions looked "
+        "at. From the start of the write to the last decision for the old sampler after it. "
+        "Aim: ≤ 100 ms p99.",
         "",
         summary("Flag file set to `uniform`", by_file),
         summary("Kill switch on", by_switch),
@@ -135,7 +162,7 @@ def main() -> None:
         tempfile.TemporaryDirectory(prefix="framegate-benchmark-") as temporary,
         instant_llm() as llm,
     ):
-        settings = {"FRAMEGATE_LLM_URL": llm.url, "FRAMEGATE_LOG_LEVEL": "warning"}
+        settings = {"FRAMEGATE_LLM_URL": llm.url, "FRAMEGATE_LOG_FORMAT": "json"}
         with running_service(Path(temporary) / "data", settings) as service:
             video = service.client.upload(demo_clip(), lambda _: None)
             service.client.wait_until_indexed(video["video_id"], lambda _: None)

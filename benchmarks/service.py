@@ -25,6 +25,7 @@ class Service:
     client: FramegateClient
     pid: int
     data_dir: Path
+    log: Path
 
     def cpu_seconds(self) -> float:
         """CPU time of all processes of the service so far, ended workers included."""
@@ -61,7 +62,7 @@ def running_service(data_dir: Path, settings: Mapping[str, str]) -> Iterator[Ser
     try:
         with FramegateClient(url, None) as client:
             _wait_until_ready(client, process, log_path)
-            yield Service(url, client, process.pid, data_dir)
+            yield Service(url, client, process.pid, data_dir, log_path)
     finally:
         process.terminate()
         process.wait(timeout=60)
