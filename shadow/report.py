@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
 from shadow.records import ComparisonKind, ComparisonRecord, SideRecord
-from shadow.report_document import PairReport, SamplerFacts, ShadowReport
+from shadow.report_document import PairReport, ReportScope, SamplerFacts, ShadowReport
 from shadow.report_group import Records, count_users, group_report
 from shadow.report_statistics import CONFIDENCE
 from shadow.report_text import count_text, notes_of, pair_headline, report_headline
@@ -17,23 +16,8 @@ from shadow.report_worst import worst_disagreements
 
 MAX_PAIRS: Final = 8
 MAX_LLMS: Final = 8
-NUM_WORST: Final = 6
 
 PairKey: TypeAlias = tuple[ComparisonKind, str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class ReportScope:
-    """What a report is about."""
-
-    since_s: float
-    until_s: float
-    sampler: str | None = None
-    """Only comparisons with this sampler in shadow; A/A of their controls stays."""
-    max_comparisons: int = 20_000
-    """The newest are taken."""
-    num_worst: int = NUM_WORST
-    """Of each pair of samplers."""
 
 
 def build_report(records: Records, scope: ReportScope) -> ShadowReport:

@@ -1,13 +1,47 @@
-"""A shadow report as a document: what JSON, the command line and the page are made from."""
+"""A shadow report as a document: what JSON, the command line and the page are made from.
+
+Imports nothing that calculates: the gateway and the command line hold documents only.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from shadow.records import ComparisonKind
-from shadow.report_measures import Unit
+
+MIN_USERS: Final = 5
+"""Fewer give a mean no bounds: the means of two users cover half of what they should."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportScope:
+    """What a report is about."""
+
+    since_s: float
+    until_s: float
+    sampler: str | None = None
+    """Only comparisons with this sampler in shadow; A/A of their controls stays."""
+    max_comparisons: int = 20_000
+    """The newest are taken."""
+    num_worst: int = 6
+    """Of each pair of samplers."""
+
+
+class Unit(StrEnum):
+    SHARE = "share"
+    """0..1."""
+    SHARE_DIFFERENCE = "share_difference"
+    COSINE_DIFFERENCE = "cosine_difference"
+    SECONDS = "seconds"
+    SECONDS_DIFFERENCE = "seconds_difference"
+    RATIO = "ratio"
+    COUNT = "count"
+    COUNT_DIFFERENCE = "count_difference"
 
 
 class ReportPart(BaseModel):

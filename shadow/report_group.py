@@ -17,8 +17,9 @@ from shadow.report_document import (
     Histogram,
     MeasureReport,
     SideFailures,
+    Unit,
 )
-from shadow.report_measures import COSTS, MEASURES, Measure, Unit, costs, measured
+from shadow.report_measures import COSTS, MEASURES, Measure, costs, measured
 from shadow.report_statistics import Clusters, Estimate, Matrix, estimate_means, share_bounds
 
 NUM_BINS: Final = 24
@@ -153,10 +154,10 @@ def _histogram_edges(measure: Measure, values: Matrix) -> Matrix:
     low, high = np.quantile(values, [0.005, 0.995])
     low, high = min(float(low), neutral), max(float(high), neutral)
     width = (high - low) / (NUM_BINS - 1) or 0.01
-    if measure.unit is Unit.SECONDS:
-        return low + width * np.arange(NUM_BINS + 1)
-    num_below = round((neutral - low) / width)
-    return neutral + width * (np.arange(NUM_BINS + 1) - num_below - 0.5)
+    start = low
+    if measure.unit is not Unit.SECONDS:
+        start = neutral - width * (round((neutral - low) / width) + 0.5)
+    return np.linspace(start, start + width * NUM_BINS, NUM_BINS + 1)
 
 
 def _shares(values: Matrix, edges: Matrix) -> list[float]:

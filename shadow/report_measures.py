@@ -5,26 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from operator import attrgetter
 from typing import Final
 
 import numpy as np
 
 from shadow.records import ComparisonRecord, SideRecord
+from shadow.report_document import Unit
 from shadow.report_statistics import Matrix
-
-
-class Unit(StrEnum):
-    SHARE = "share"
-    """0..1."""
-    SHARE_DIFFERENCE = "share_difference"
-    COSINE_DIFFERENCE = "cosine_difference"
-    SECONDS = "seconds"
-    SECONDS_DIFFERENCE = "seconds_difference"
-    RATIO = "ratio"
-    COUNT = "count"
-    COUNT_DIFFERENCE = "count_difference"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from shadow.report_document import Distribution, Histogram, MeasureReport
-from shadow.report_measures import Unit
+from shadow.report_document import Distribution, Histogram, MeasureReport, Unit
 
 SHADOW_COLOUR: Final = "#b4470a"
 A_A_COLOUR: Final = "#56606b"

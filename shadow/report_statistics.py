@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from shadow.report_document import MIN_USERS
+
 Matrix: TypeAlias = npt.NDArray[np.float64]
 Clusters: TypeAlias = npt.NDArray[np.int64]
 
 CONFIDENCE: Final = 0.95
 NUM_RESAMPLES: Final = 1000
-MIN_USERS: Final = 5
-"""Fewer give no bounds: the means of two users cover half of what they should."""
 SEED: Final = 8_765
 BLOCK_CELLS: Final = 1_000_000
 """Users × resamples that are held at once: 8 MB of weights."""

@@ -7,9 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from shadow.records import ComparisonKind
-from shadow.report_document import GroupReport, MeasureReport, PairReport
-from shadow.report_measures import Unit
-from shadow.report_statistics import MIN_USERS
+from shadow.report_document import MIN_USERS, GroupReport, MeasureReport, PairReport, Unit
 
 FEW_USERS = 30
 NOTHING_TO_COMPARE = (
