@@ -20,6 +20,10 @@ RESUME_AFTER_EDIT: Final = (
 )
 
 
+EDIT_S: Final = 0.5
+"""How long replacing the flag file may take: answers decided meanwhile belong to neither stage."""
+
+
 class Cause(StrEnum):
     """Why a rollout was paused: what `resume` has to mend depends on it."""
 
@@ -123,9 +127,9 @@ def started(rollout_id: str, plan: RolloutPlan, facts: EpochFacts, now_s: float,
         plan=plan,
         state=RolloutState.RUNNING,
         stage=0,
-        stage_started_s=now_s,
+        stage_started_s=now_s + EDIT_S,
         epoch=1,
-        epoch_started_s=now_s,
+        epoch_started_s=now_s + EDIT_S,
         salt=_salt(rollout_id, 1),
         facts=facts,
         reason=f"Started by {by.who}: {by.why}",
@@ -158,7 +162,7 @@ def raised(rollout: Rollout, now_s: float, by: By, report: GuardReport) -> Chang
             edit=Edit(everyone=candidate),
             evidence=evidence,
         )
-    next_stage = replace(rollout, stage=rollout.stage + 1, stage_started_s=now_s)
+    next_stage = replace(rollout, stage=rollout.stage + 1, stage_started_s=now_s + EDIT_S)
     reason = f"Stage {next_stage.stage + 1}: {next_stage.weight} %. {by.why}"
     next_stage = replace(next_stage, reason=reason)
     return Change(
@@ -217,9 +221,10 @@ def dealt_anew(rollout: Rollout, serving: Serving, now_s: float, by: By) -> Chan
             ]
         )
     epoch = rollout.epoch + 1
-    change = resumed(rollout, now_s, by)
+    begins_s = now_s + EDIT_S
+    change = resumed(rollout, begins_s, by)
     dealt = replace(
-        change.rollout, epoch=epoch, epoch_started_s=now_s, salt=_salt(rollout.rollout_id, epoch)
+        change.rollout, epoch=epoch, epoch_started_s=begins_s, salt=_salt(rollout.rollout_id, epoch)
     )
     found = serving.arms.weight if serving.arms else 0
     return replace(change, rollout=dealt, old_weight=found, edit=Edit(arms=arms_of(dealt)))
@@ -280,6 +285,16 @@ def serving_text(serving: Serving) -> str:
         f"{TOTAL_WEIGHT - arms.weight} % of the users, by the salt `{arms.salt}`; "
         f"who has no user id gets `{serving.default}`."
     )
+
+
+def begun_again(rollout: Rollout, now_s: float) -> Rollout:
+    """The same rollout, whose running stage begins only now: a crash kept it from beginning."""
+    if rollout.state is not RolloutState.RUNNING:
+        return rollout
+    begins_s = now_s + EDIT_S
+    is_new_epoch = rollout.epoch_started_s == rollout.stage_started_s
+    epoch_started_s = begins_s if is_new_epoch else rollout.epoch_started_s
+    return replace(rollout, stage_started_s=begins_s, epoch_started_s=epoch_started_s)
 
 
 def _is_split(rollout: Rollout, serving: Serving) -> bool:

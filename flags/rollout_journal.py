@@ -20,6 +20,7 @@ from flags.rollout_changes import (
     Change,
     Edit,
     automatic,
+    begun_again,
     paused,
 )
 from flags.rollout_needs import RolloutNeeds, RolloutRefusedError
@@ -115,8 +116,9 @@ class Journal:
             flag_digest_before=content_digest(content),
             flag_digest_after=content_digest(edited),
         )
+        rollout = begun_again(intent.rollout, self._needs.clock())
         self._needs.store.close_intent()
-        self._write_ahead(replace(intent, step=step), content, edited)
+        self._write_ahead(IntentRecord(rollout=rollout, step=step), content, edited)
         return step
 
     def _abandon(self, intent: IntentRecord, content: bytes) -> RolloutStep | None:

@@ -17,7 +17,7 @@ from flags.kill_switch import FileKillSwitch
 from flags.outcomes import Outcomes
 from flags.provider import DEFAULT_FLAGS_PATH
 from flags.rollout import RolloutController, StartRequest
-from flags.rollout_changes import By
+from flags.rollout_changes import EDIT_S, By
 from flags.rollout_needs import Coverage, FlagEditor, RolloutNeeds, RolloutStore
 from flags.rollout_plan import (
     Comparison,
@@ -184,7 +184,7 @@ class RolloutWorld:
 
     def pass_stage(self) -> RolloutStep | None:
         """A tick at the end of the dwell time, every guard passing."""
-        self.around.now_s += DWELL_S
+        self.around.now_s += DWELL_S + EDIT_S
         self.around.verdict = Verdict.PASS
         return self.controller.tick()
 

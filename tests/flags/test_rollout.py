@@ -11,7 +11,7 @@ import pytest
 from flags.check import check_flag_text
 from flags.flag_edit import Arms, UneditableFlagsError
 from flags.guard_report import ArmCount
-from flags.rollout_changes import By
+from flags.rollout_changes import EDIT_S, By
 from flags.rollout_needs import NoSuchRolloutError, RolloutRefusedError
 from flags.rollout_plan import RolloutState, StepKind, Verdict
 from flags.targeting import TARGETING_KEY
@@ -80,6 +80,12 @@ def test_nothing_is_raised_before_the_dwell_time_is_over(
     assert world.controller.tick() is None
 
 
+def test_answers_decided_while_the_file_is_replaced_belong_to_no_stage(world: RolloutWorld) -> None:
+    assert world.start().stage_started_s == world.around.now_s + EDIT_S
+    world.pass_stage()
+    assert world.rollout().stage_started_s == world.around.now_s + EDIT_S
+
+
 def test_an_inconclusive_stage_holds(world: RolloutWorld) -> None:
     world.start()
     world.around.now_s += 100 * DWELL_S
@@ -144,7 +150,7 @@ def test_a_pause_keeps_epoch_and_salt_and_the_dwell_time_begins_anew(world: Roll
     world.controller.resume("r1", ANA)
     after = world.rollout()
     assert (after.epoch, after.salt, after.stage) == (1, before.salt, 0)
-    assert after.stage_started_s == before.stage_started_s + 5
+    assert after.stage_started_s == before.stage_started_s - EDIT_S + 5
 
 
 def test_a_rollback_may_go_to_the_baseline(world: RolloutWorld) -> None:

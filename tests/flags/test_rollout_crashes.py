@@ -19,7 +19,7 @@ from flags.check import check_flag_text
 from flags.flag_edit import UneditableFlagsError, content_digest
 from flags.flag_file_editor import FlagFileEditor
 from flags.rollout import RolloutController
-from flags.rollout_changes import By
+from flags.rollout_changes import EDIT_S, By
 from flags.rollout_needs import RolloutRefusedError
 from flags.rollout_plan import RolloutState, StepKind, Verdict
 from tests.flags.flag_files import KNOWN, flag, put, serving
@@ -120,7 +120,7 @@ class Story:
         around, controller = self.world.around, self.controller
         by = By("bo", action)
         rollout_id = f"r{around.num_ids}"
-        around.now_s += DWELL_S
+        around.now_s += DWELL_S + EDIT_S
         if action == "start":
             return controller.start(request(stages=(5, 50, 100)), ANA)
         if action in ("pass", "fail"):
