@@ -18,6 +18,9 @@ BROAD_HANDLERS = {
     "app/select_frames.py": "a sampler is foreign code; its failure must not reach the user",
     "app/api/problems.py": "outermost handler of a request",
     "app/decoding/worker.py": "outermost handler of the decode process",
+    "shadow/runner.py": "nothing stands above its thread; a comparison's failure must not spread",
+    "shadow/sinks.py": "a sink is foreign code; it must not take the record from the others",
+    "shadow/worker.py": "a sampler is foreign code; its failure is the result",
     "samplers/registry.py": "an outside sampler may raise anything when it is imported",
     "samplers/testing.py": "the conformance suite reports whatever an outside sampler raises",
 }
