@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
@@ -15,7 +16,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 WORDS = ("A", " short", " answer", ".")
 
@@ -28,17 +29,16 @@ class InstantLlm:
     arrivals_s: list[float] = field(default_factory=list)
 
 
-class _Arrivals:
-    """Notes a request before its body is read: its first byte is here."""
+def _noting(arrivals_s: list[float]) -> type[asyncio.Protocol]:
+    """uvicorn's protocol, which notes when the first byte of a chat request is here."""
 
-    def __init__(self, app: ASGIApp, arrivals_s: list[float]) -> None:
-        self._app = app
-        self._arrivals_s = arrivals_s
+    class Noting(H11Protocol):
+        def data_received(self, data: bytes) -> None:
+            if data.startswith(b"POST "):
+                arrivals_s.append(time.monotonic())
+            super().data_received(data)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["method"] == "POST":
-            self._arrivals_s.append(time.monotonic())
-        await self._app(scope, receive, send)
+    return Noting
 
 
 async def _chat(request: Request) -> Response:
@@ -83,8 +83,8 @@ def instant_llm() -> Iterator[InstantLlm]:
             Route("/health", _health),
         ]
     )
-    app.add_middleware(_Arrivals, arrivals_s=llm.arrivals_s)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+    protocol = _noting(llm.arrivals_s)
+    server = uvicorn.Server(uvicorn.Config(app, http=protocol, log_level="warning"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     try:

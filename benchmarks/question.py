@@ -8,12 +8,15 @@ request reaches it. The clips are made by FFmpeg's test source through PyAV.
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
+from http.client import HTTPConnection
 from pathlib import Path
 from statistics import median, quantiles
 from time import monotonic, perf_counter
+from urllib.parse import urlsplit
 
 import av
 
@@ -73,13 +76,21 @@ def ask(service: Service, video_id: str, question: str) -> None:
 def before_llm_ms(
     service: Service, llm: InstantLlm, video_id: str, questions: list[str]
 ) -> tuple[list[float], float]:
-    """Milliseconds from the request to its arrival at the LLM; CPU seconds per question."""
+    """Milliseconds from a request's sending to its first byte at the LLM; CPU seconds per question."""
     times_ms = []
     cpu_s = service.cpu_seconds()
+    address = urlsplit(service.url)
+    connection = HTTPConnection(address.hostname or "", address.port)
+    headers = {"Content-Type": "application/json"}
     for question in questions:
-        started = monotonic()
-        ask(service, video_id, question)
-        times_ms.append(1000 * (llm.arrivals_s[-1] - started))
+        body = json.dumps({"video_id": video_id, "question": question, "stream": True})
+        sent_s = monotonic()
+        connection.request("POST", "/v1/answers", body, headers)
+        reply = connection.getresponse().read()
+        if b"event: done" not in reply:
+            raise RuntimeError(reply.decode())
+        times_ms.append(1000 * (llm.arrivals_s[-1] - sent_s))
+    connection.close()
     return times_ms, (service.cpu_seconds() - cpu_s) / len(questions)
 
 
@@ -115,7 +126,8 @@ def measure(service: Service, llm: InstantLlm, folder: Path) -> list[str]:
     cached_s = ingest_cpu_s + NUM_RATIO_QUESTIONS * question_cpu_s
     return [
         f"- One hour at 1 fps, {NUM_QUESTIONS} new questions (a query vector made for each), "
-        f"from the request to its arrival at the LLM: {spread(hour_new_ms)}. Aim: p50 ≤ 20 ms.",
+        f"from a request's sending to its first byte at the LLM: {spread(hour_new_ms)}. "
+        "Aim: p50 ≤ 20 ms.",
         f"- The same questions again (query vector cached): {spread(hour_known_ms)}.",
         f"- CPU of a question about a 10-minute 720p file, whole answer: "
         f"{1000 * question_cpu_s:.1f} ms; vLLM's `video_url` loader for {VLLM_FRAMES} frames of "
