@@ -76,7 +76,7 @@ def ask(service: Service, video_id: str, question: str) -> None:
 def before_llm_ms(
     service: Service, llm: InstantLlm, video_id: str, questions: list[str]
 ) -> tuple[list[float], float]:
-    """Milliseconds from a request's sending to its first byte at the LLM; CPU seconds per question."""
+    """Milliseconds from sending a request to its first byte at the LLM; CPU seconds a question."""
     times_ms = []
     cpu_s = service.cpu_seconds()
     address = urlsplit(service.url)
