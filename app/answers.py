@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from app.answer_documents import AnswerDocument, EvidenceDocument, UsageDocument
-from app.answer_events import AnswerEvent, Emit, Evidence
+from app.answer_events import AnswerEvent, Emit, Evidence, FramesSelected
 from app.answer_load import AnswerLoad
 from app.ended_answer import EndedAnswer, OnEnded
 from app.errors import BusyError, FramegateError, LlmUnavailableError, UnavailableError
@@ -41,12 +41,15 @@ class _Record:
     state: AnswerState = AnswerState.FAILED
     text: list[str] = field(default_factory=list)
     evidence: EvidenceDocument | None = None
+    selected: FramesSelected | None = None
     parts: EvidenceParts | None = None
     usage: Usage | None = None
     problem: dict[str, object] | None = None
 
-    def note(self, event: AnswerEvent) -> None:
-        if isinstance(event, Evidence):
+    def note(self, event: AnswerEvent | FramesSelected) -> None:
+        if isinstance(event, FramesSelected):
+            self.selected = event
+        elif isinstance(event, Evidence):
             self.evidence = event.document
             self.parts = event.parts
         elif isinstance(event, TextDelta):
@@ -92,14 +95,15 @@ class AnswerRunner:
         clock, record = StageClock(), _Record()
         created = datetime.now(UTC)
 
-        async def emit_and_note(event: AnswerEvent) -> None:
+        async def emit_and_note(event: AnswerEvent | FramesSelected) -> None:
             if isinstance(event, TextDelta) and not record.text:
                 self._metrics.first_token_sent(clock.total_s)
                 self._load.is_speaking(seat)
-            # Noted in the catalogue before the caller hears anything of it.
-            await asyncio.shield(put)
             record.note(event)
-            await emit(event)
+            if not isinstance(event, FramesSelected):
+                # Noted in the catalogue before the caller hears anything of it.
+                await asyncio.shield(put)
+                await emit(event)
 
         put = asyncio.create_task(self._put(question))
         try:
@@ -166,11 +170,13 @@ class AnswerRunner:
 def _ended(
     question: Question, record: _Record, document: AnswerDocument, created: datetime
 ) -> EndedAnswer:
-    problem = document.problem
+    problem, selected = document.problem, record.selected
     return EndedAnswer(
         question=question,
         state=record.state,
         created=created,
+        selected=None if selected is None else selected.parts,
+        facts=None if selected is None else selected.facts,
         parts=record.parts,
         text=document.answer,
         usage=record.usage,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
-from app.evidence import EvidenceParts
+from app.evidence import DeploymentFacts, EvidenceParts, SelectionParts
 from app.generate.contract import Usage
 from app.question import Question
 from app.stores.rows import AnswerState
@@ -15,12 +15,17 @@ from app.stores.rows import AnswerState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedAnswer:
-    """However it ended; `parts` are None where it ended before its frames were selected."""
+    """However it ended."""
 
     question: Question
     state: AnswerState
     created: datetime
+    selected: SelectionParts | None
+    """None where it ended before its frames were selected."""
+    facts: DeploymentFacts | None
+    """There whenever `selected` is."""
     parts: EvidenceParts | None
+    """None where it ended before the frames' tokens were made."""
     text: str
     """What was said until then."""
     usage: Usage | None

@@ -39,8 +39,8 @@ class DeploymentFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class EvidenceParts:
-    """What the stages before generation found for one question."""
+class SelectionParts:
+    """What is known of one question once its frames are selected."""
 
     question: Question
     video: StoredVideo
@@ -48,6 +48,23 @@ class EvidenceParts:
     budget: Budget
     inputs: SelectionInputs
     selection: Selection
+
+    def with_tokens(self, reduced: ReducedTokens) -> EvidenceParts:
+        return EvidenceParts(
+            self.question,
+            self.video,
+            self.decision,
+            self.budget,
+            self.inputs,
+            self.selection,
+            reduced,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceParts(SelectionParts):
+    """What the stages before generation found for one question."""
+
     reduced: ReducedTokens
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from contextlib import aclosing
 
-from app.answer_events import Emit, Evidence
-from app.evidence import EvidenceParts, evidence_document
+from app.answer_events import EmitAll, Evidence, FramesSelected
+from app.evidence import SelectionParts, evidence_document
 from app.question import Question
 from app.stage_clock import StageClock
 from app.stages import Stages
@@ -17,7 +17,7 @@ from observability.names import Stage
 
 
 async def answer_question(
-    question: Question, stages: Stages, clock: StageClock, emit: Emit
+    question: Question, stages: Stages, clock: StageClock, emit: EmitAll
 ) -> None:
     """Answer `question`, emitting progress, evidence, text and usage in that order.
 
@@ -31,14 +31,16 @@ async def answer_question(
             with clock.stage(Stage.SELECT_FRAMES):
                 inputs = await stages.gather(lookup, video, question, budget)
                 selection = await stages.select_frames(decision, inputs)
+        facts = await stages.facts()
+        selected = SelectionParts(question, video, decision, budget, inputs, selection)
+        await emit(FramesSelected(selected, facts))
         with clock.stage(Stage.ENCODE):
             tokens = await stages.encode(video, selection.indices)
         with clock.stage(Stage.REDUCE):
             reduced = await stages.reduce(tokens)
-        parts = EvidenceParts(question, video, decision, budget, inputs, selection, reduced)
+        parts = selected.with_tokens(reduced)
         stages.record(parts)
-        document = evidence_document(parts, await stages.facts(), clock.seconds)
-        await emit(Evidence(document, parts))
+        await emit(Evidence(evidence_document(parts, facts, clock.seconds), parts))
         with clock.stage(Stage.GENERATE) as timer:
             seconds = video.seconds(selection.indices)
             async with aclosing(await stages.generate(question, reduced, seconds, timer)) as pieces:
