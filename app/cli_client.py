@@ -56,6 +56,10 @@ class FramegateClient:
     def get(self, path: str, **params: str | int) -> Document:
         return self._call("GET", path, params=params)
 
+    def get_text(self, path: str, **params: str | int) -> str:
+        """The body of a reply that is no JSON document."""
+        return self._reply("GET", path, params=params).text
+
     def put(self, path: str, body: Document) -> Document:
         return self._call("PUT", path, json=body)
 
@@ -63,12 +67,16 @@ class FramegateClient:
         self._call("DELETE", path)
 
     def _call(self, method: str, path: str, **arguments: Any) -> Document:
+        response = self._reply(method, path, **arguments)
+        return cast("Document", response.json()) if response.content else {}
+
+    def _reply(self, method: str, path: str, **arguments: Any) -> httpx.Response:
         try:
             response = self._http.request(method, path, **arguments)
         except httpx.HTTPError as exc:
             raise self._unreachable(exc) from exc
         _raise_for_problem(response)
-        return cast("Document", response.json()) if response.content else {}
+        return response
 
     def is_alive(self) -> bool:
         try:
