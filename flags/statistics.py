@@ -50,17 +50,17 @@ def log_evidence(values: Floats, counts: Ints, mean: float) -> float:
 
     `values`: `[D]` in 0..1, each seen `counts` times.
     """
-    gains = np.log(1.0 + (BETS / mean)[:, None] * (values - mean))
+    gains = np.log(1.0 - BETS[:, None] + BETS[:, None] * (values / mean))
     return float(np.logaddexp.reduce(gains @ counts)) - math.log(len(BETS))
 
 
 def _lower_bound(distinct: Floats, counts: Ints, alpha: float) -> float:
     total = counts.sum()
     mean = float(distinct @ counts) / total if total else 0.0
+    if mean < _ROOT_TOLERANCE:
+        return 0.0
     least = mean * _ROOT_TOLERANCE
     needed = -math.log(alpha)
-    if least <= 0.0:
-        return 0.0
 
     # At the sample's own mean the wealth is at most 1 (the logarithm is concave).
     def surplus(candidate: float) -> float:
