@@ -1,6 +1,6 @@
 # Framegate on a CPU, with everything the `demo` profile needs.
 #   docker build -t framegate .
-#   docker run --rm -p 8000:8000 -v framegate-data:/var/lib/framegate framegate
+#   docker run --rm --init -p 8000:8000 -v framegate-data:/var/lib/framegate framegate
 FROM python:3.11-slim-bookworm
 
 # vLLM's CPU build links against libnuma, which the base image lacks.
