@@ -34,6 +34,9 @@ from shadow.report_timeline import (
 TEMPLATES: Final = ("report.html.j2", "report_macros.html.j2", "report.css")
 MAX_PLOTTED_PAIRS: Final = 4
 LONG_QUESTION_CHARS: Final = 240
+PICTURE_PITCH_PX: Final = 64
+LONG_VIDEO_S: Final = 600.0
+"""Tenths of seconds are left out from here on."""
 
 
 class Pictures(Protocol):
@@ -88,6 +91,12 @@ class _Timeline:
     control: _Row
     shadow: _Row
     labels: list[tuple[float, str]]
+
+    @property
+    def min_width_px(self) -> int:
+        """Narrower screens scroll it: pictures stay large enough to be seen."""
+        num_boxes = max(len(self.control.boxes), len(self.shadow.boxes))
+        return max(480, PICTURE_PITCH_PX * num_boxes)
 
 
 class _PictureAddresses:
@@ -169,7 +178,7 @@ def _row(
             left=100 * left,
             width=100 * placed.width,
             at=100 * place,
-            clock=report_text.clock_text(frame.seconds, with_tenths=True),
+            clock=report_text.clock_text(frame.seconds, with_tenths=span_s < LONG_VIDEO_S),
             frame=frame,
             address=addresses.address(video_id, frame.index),
         )
