@@ -125,11 +125,46 @@ class Settings(BaseSettings):
         default_factory=dict, description='Options by sampler, JSON: {"aks": {"all_depth": 4}}.'
     )
     user_hash_salt: SecretStr = Field(
-        SecretStr("framegate"), description="Salt of hashed user ids in logs."
+        SecretStr("framegate"), description="Salt of hashed user ids in logs and ledger."
     )
     selection_deadline_s: float = Field(1.0, gt=0, description="Deadline of one selection.")
     selection_threads: int = Field(2, gt=0, description="Threads for built-in samplers.")
     selection_processes: int = Field(1, gt=0, description="Processes for outside samplers.")
+
+    # Shadow, see docs/shadow.md
+    shadow_deadline_s: float = Field(
+        2.0, gt=0, description="Deadline of one selection in the shadow's process."
+    )
+    shadow_queue: int = Field(
+        64, gt=0, description="Comparisons that may wait; further ones are not made."
+    )
+    shadow_max_running_answers: int = Field(
+        32, ge=0, description="Nothing is compared while more answers than this run."
+    )
+    shadow_tenant_per_minute: int = Field(
+        600, gt=0, description="Comparisons of one tenant in a minute, at most."
+    )
+    shadow_aa_share: float = Field(
+        0.05, ge=0, le=1, description="Share of the comparisons that are control against itself."
+    )
+    shadow_tolerance_s: float = Field(
+        1.0, ge=0, description="Frames this close in time count as the same in `overlap_within`."
+    )
+    shadow_answer_max_running: int = Field(
+        4, ge=0, description="No answer is made in shadow while more answers than this run."
+    )
+    shadow_answer_wait_s: float = Field(
+        5.0,
+        ge=0,
+        description="An answer in shadow waits so long for a quiet moment, then is dropped.",
+    )
+    shadow_answer_timeout_s: float = Field(60.0, gt=0, description="Longest answer in shadow.")
+    shadow_log_file: Path | None = Field(
+        None, description="File for one JSON line a comparison, without texts; unset, none."
+    )
+    shadow_log_max_bytes: int = Field(
+        64 * MIB, gt=0, description="Size at which that file becomes the older one, <name>.1."
+    )
 
     # Budget (frames): docs/http.md
     min_frames: int = Field(4, gt=0, description="Lower bound of the budget.")
@@ -153,6 +188,19 @@ class Settings(BaseSettings):
     max_question_chars: int = Field(2000, gt=0, description="Longest question.")
     max_tokens_default: int = Field(96, gt=0, description="Answer length when not asked for.")
     max_tokens_limit: int = Field(512, gt=0, description="Largest max_tokens of a request.")
+
+    # Ledger
+    ledger_url: SecretStr | None = Field(
+        None,
+        description="PostgreSQL of the ledger, postgresql://user:password@host/database; "
+        "unset, a SQLite file in the data folder.",
+    )
+    ledger_retention_days: float = Field(
+        90.0, gt=0, description="Selections, comparisons and feedback older than this are deleted."
+    )
+    ledger_queue_rows: int = Field(
+        10_000, gt=0, description="Rows that wait while the ledger's database is away."
+    )
 
     # LLM
     llm_url: str | None = Field(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -42,6 +42,8 @@ from app.stores.rows import (
 from app.stores.schema import answers, open_database, owners, videos
 from app.stores.sqlite import IS_WRITING
 
+MAX_BOUND_VALUES = 500
+"""In one statement; SQLite has a limit."""
 PRUNE_INTERVAL = 64
 """Answers written between two prunings: the table exceeds its bound by no more than this."""
 
@@ -243,6 +245,17 @@ class Catalogue:
         if row is None:
             raise AnswerNotFoundError(f"You have no answer {answer_id}.")
         return answer_row(row)
+
+    def delete_answers(self, tenant: str, answer_ids: Sequence[str]) -> int:
+        """Take these out, but for those that still run. Returns how many there were."""
+        of_tenant = (answers.c.tenant == tenant) & (answers.c.state != AnswerState.RUNNING)
+        num_deleted = 0
+        with self._writing() as connection:
+            for start in range(0, len(answer_ids), MAX_BOUND_VALUES):
+                is_one = answers.c.answer_id.in_(answer_ids[start : start + MAX_BOUND_VALUES])
+                statement = delete(answers).where(of_tenant & is_one)
+                num_deleted += connection.execute(statement).rowcount
+        return num_deleted
 
     def fail_interrupted_answers(self) -> int:
         """At start-up: what a former process left running has failed. Returns how many.

@@ -23,6 +23,11 @@ class DataLayout:
         return self.root / "catalogue.sqlite"
 
     @property
+    def ledger(self) -> Path:
+        """Used unless FRAMEGATE_LEDGER_URL names another database."""
+        return self.root / "ledger.sqlite"
+
+    @property
     def temporary(self) -> Path:
         """Uploads and derived data in the making, on the same file system; emptied at start-up."""
         return self.root / "tmp"

@@ -13,6 +13,11 @@ IS_WRITING = "is_writing"
 """Execution option of an engine whose transactions write."""
 
 
+def sqlite_url(path: Path) -> URL:
+    """Whatever characters the path holds."""
+    return URL.create("sqlite", database=str(path))
+
+
 def sqlite_engine(path: Path, json_serializer: Callable[[object], str] | None = None) -> Engine:
     """The engine of one file; its folder is made.
 
@@ -21,7 +26,7 @@ def sqlite_engine(path: Path, json_serializer: Callable[[object], str] | None = 
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     engine = create_engine(
-        URL.create("sqlite", database=str(path)),
+        sqlite_url(path),
         connect_args={"timeout": BUSY_TIMEOUT_S, "check_same_thread": False},
         json_serializer=json_serializer,
     )
