@@ -13,7 +13,7 @@ from opentelemetry.metrics import (
     Observation,
 )
 
-from observability import ledger_names, names, shadow_names
+from observability import ledger_names, names, rollout_names, shadow_names
 from observability.ledger_names import LedgerDrop, LedgerTable
 from observability.metric import SAMPLER_LABEL, UNKNOWN, Kind, Metric
 from observability.names import (
@@ -25,6 +25,12 @@ from observability.names import (
     Outcome,
     SamplerFailure,
     VideoStatus,
+)
+from observability.rollout_names import (
+    GuardFigure,
+    GuardVerdict,
+    RolloutStateLabel,
+    RolloutStepLabel,
 )
 from observability.shadow_names import ShadowAnswer, ShadowOutcome, ShadowShed, ShadowSide
 
@@ -43,7 +49,7 @@ class Metrics:
         self._meter = meter = meter_provider.get_meter(names.SCOPE)
         self._counters: dict[str, Counter] = {}
         self._histograms: dict[str, Histogram] = {}
-        self._set_gauge: dict[str, Callable[[float], None]] = {}
+        self._set_gauge: dict[str, Callable[..., None]] = {}
         for metric in ALL_METRICS:
             if metric is names.PROCESS_RESTARTS:
                 continue
@@ -55,7 +61,7 @@ class Metrics:
                 self._histograms[name] = meter.create_histogram(name, unit, meaning)
             else:
                 self._set_gauge[name] = meter.create_gauge(name, unit, meaning).set
-                self._set_gauge[name](0)
+                self._start_at_zero(metric)
 
     def answer_finished(self, outcome: Outcome, duration_s: float) -> None:
         labels = {"outcome": str(outcome)}
@@ -120,10 +126,10 @@ class Metrics:
         self._add(names.FLAGS_ALARMS, 1)
 
     def flags_are(self, *, refused: bool) -> None:
-        self._set_gauge[names.FLAGS_REFUSED.name](int(refused))
+        self._set(names.FLAGS_REFUSED, int(refused))
 
     def kill_switch_is(self, *, on: bool) -> None:
-        self._set_gauge[names.KILL_SWITCH_ON.name](int(on))
+        self._set(names.KILL_SWITCH_ON, int(on))
 
     def llm_unavailable(self) -> None:
         self._add(names.LLM_UNAVAILABLE, 1)
@@ -169,7 +175,7 @@ class Metrics:
         self._add(shadow_names.SHADOW_ANSWERS, 1, {"outcome": str(outcome)})
 
     def shadow_queue_is(self, num_waiting: int) -> None:
-        self._set_gauge[shadow_names.SHADOW_QUEUE.name](num_waiting)
+        self._set(shadow_names.SHADOW_QUEUE, num_waiting)
 
     def shadow_process_restarted(self) -> None:
         self._add(shadow_names.SHADOW_PROCESS_RESTARTS, 1)
@@ -185,7 +191,24 @@ class Metrics:
         self._add(ledger_names.LEDGER_WRITE_FAILURES, 1)
 
     def ledger_queue_is(self, num_rows: int) -> None:
-        self._set_gauge[ledger_names.LEDGER_QUEUED_ROWS.name](num_rows)
+        self._set(ledger_names.LEDGER_QUEUED_ROWS, num_rows)
+
+    def rollout_is(self, state: RolloutStateLabel | None, *, weight: int, stage: int) -> None:
+        """What the rollout that is not over is like; None and zeros where there is none."""
+        for one in RolloutStateLabel:
+            self._set(rollout_names.ROLLOUT_STATE, int(one == state), {"state": str(one)})
+        self._set(rollout_names.ROLLOUT_WEIGHT, weight)
+        self._set(rollout_names.ROLLOUT_STAGE, stage)
+
+    def rollout_step_taken(self, kind: RolloutStepLabel) -> None:
+        self._add(rollout_names.ROLLOUT_STEPS, 1, {"kind": str(kind)})
+
+    def guard_judged(self, figure: GuardFigure, verdict: GuardVerdict) -> None:
+        labels = {"figure": str(figure), "verdict": str(verdict)}
+        self._add(rollout_names.ROLLOUT_GUARD_VERDICTS, 1, labels)
+
+    def rollout_look_failed(self) -> None:
+        self._add(rollout_names.ROLLOUT_LOOK_FAILURES, 1)
 
     def observe_process_restarts(self, counts: Callable[[], Mapping[ChildProcess, int]]) -> None:
         """Others count them: `counts` is asked whenever the metrics are read. Call once."""
@@ -203,6 +226,9 @@ class Metrics:
     def _add(self, metric: Metric, amount: float, labels: dict[str, str] | None = None) -> None:
         self._counters[metric.name].add(amount, labels)
 
+    def _set(self, metric: Metric, value: float, labels: dict[str, str] | None = None) -> None:
+        self._set_gauge[metric.name](value, labels)
+
     def _record(self, metric: Metric, value: float, labels: dict[str, str] | None = None) -> None:
         self._histograms[metric.name].record(value, labels)
 
@@ -212,5 +238,7 @@ class Metrics:
             for label in metric.labels
         ]
         for combination in product(*values):
-            keys = (label.name for label in metric.labels)
-            self._add(metric, 0, dict(zip(keys, map(str, combination), strict=True)))
+            names_of = (label.name for label in metric.labels)
+            labels = dict(zip(names_of, map(str, combination), strict=True))
+            put = self._set if metric.kind is Kind.GAUGE else self._add
+            put(metric, 0, labels)

@@ -1,9 +1,10 @@
 """Every name that leaves the process as telemetry: stages, spans, metrics, labels, log events.
 
-The only file with such names, but for the metrics of the shadow (`shadow_names`) and of the ledger
-(`ledger_names`); docs/metrics.md explains each, and a test compares the two. Label values are
-closed sets, so that the number of series is known: never a user id or a video id (OpenTelemetry
-folds everything past 2000 series of one metric into `otel.metric.overflow`).
+The only file with such names, but for the metrics of the shadow (`shadow_names`), of the ledger
+(`ledger_names`) and of rollouts (`rollout_names`); docs/metrics.md explains each, and a test
+compares the two. Label values are closed sets, so that the number of series is known: never a user
+id or a video id (OpenTelemetry folds everything past 2000 series of one metric into
+`otel.metric.overflow`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from observability.metric import (
     Label,
     Metric,
 )
+from observability.rollout_names import ROLLOUT_METRICS
 from observability.shadow_names import SHADOW_METRICS
 
 SCOPE = "framegate"
@@ -147,6 +149,8 @@ class Event(StrEnum):
     LEDGER_ROW_REFUSED = "ledger.row_refused"
     LEDGER_PRUNED = "ledger.pruned"
     RECORDS_DELETED = "records.deleted"
+    ROLLOUT_STEP = "rollout.step"
+    ROLLOUT_LOOK_FAILED = "rollout.look_failed"
 
 
 class FeatureFlagAttribute(StrEnum):
@@ -365,5 +369,6 @@ ALL_METRICS = (
     *(value for value in [*globals().values()] if isinstance(value, Metric)),
     *SHADOW_METRICS,
     *LEDGER_METRICS,
+    *ROLLOUT_METRICS,
 )
 """Every metric: `Metrics` builds them, the SDK's views bound their labels."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from observability import names, shadow_names
+from observability import names, rollout_names, shadow_names
 from observability.dashboards.grafana import (
     Dashboard,
+    Marks,
     Row,
     Unit,
     Variable,
@@ -13,8 +14,10 @@ from observability.dashboards.grafana import (
     stacked,
 )
 from observability.dashboards.queries import (
+    Query,
     gauge,
     in_five_minutes,
+    increase,
     mean,
     per_second,
     percentile,
@@ -50,6 +53,94 @@ FLAGS = Row(
             "In the last five minutes: flag content refused, or not readable.",
             Unit.COUNT,
             in_five_minutes(names.FLAGS_ALARMS),
+        ),
+    ),
+)
+
+STAGES = Row(
+    "Rollout",
+    (
+        number(
+            "Weight",
+            "The candidate's weight in percent; 0 where there is no rollout.",
+            Unit.COUNT,
+            gauge(rollout_names.ROLLOUT_WEIGHT),
+        ),
+        number(
+            "Stage",
+            "1, 2, ...; 0 where there is no rollout.",
+            Unit.COUNT,
+            gauge(rollout_names.ROLLOUT_STAGE),
+        ),
+        graph(
+            "Weight and state",
+            "The candidate's weight in percent, and 1 for the state of the rollout.",
+            Unit.COUNT,
+            gauge(rollout_names.ROLLOUT_WEIGHT),
+            gauge(rollout_names.ROLLOUT_STATE, by="state"),
+            width=9,
+        ),
+        graph(
+            "Steps",
+            "In the last five minutes, by the controller or by command.",
+            Unit.COUNT,
+            in_five_minutes(rollout_names.ROLLOUT_STEPS, by="kind"),
+            width=9,
+        ),
+        graph(
+            "Guards that do not pass",
+            "In the last five minutes. `fail` rolls back; `inconclusive` holds, dry ones too.",
+            Unit.COUNT,
+            in_five_minutes(
+                rollout_names.ROLLOUT_GUARD_VERDICTS,
+                by="figure, verdict",
+                where='verdict=~"fail|inconclusive"',
+            ),
+            width=12,
+        ),
+        graph(
+            "Guards asked, and looks that failed",
+            "In the last five minutes. A running rollout whose guards are not asked is unwatched.",
+            Unit.COUNT,
+            in_five_minutes(rollout_names.ROLLOUT_GUARD_VERDICTS),
+            in_five_minutes(rollout_names.ROLLOUT_LOOK_FAILURES),
+            width=12,
+        ),
+    ),
+)
+
+STAGES = Row(
+    "The running rollout",
+    (
+        graph(
+            "Weight and stage",
+            "The candidate's weight in percent, and the number of its stage; 0: no rollout.",
+            Unit.COUNT,
+            gauge(rollout_names.ROLLOUT_WEIGHT),
+            gauge(rollout_names.ROLLOUT_STAGE),
+            width=6,
+        ),
+        graph(
+            "State",
+            "1 for the state that the rollout is in. `paused` waits for a person.",
+            Unit.COUNT,
+            gauge(rollout_names.ROLLOUT_STATE, by="state"),
+            width=6,
+        ),
+        stacked(
+            "Steps and failed looks",
+            "In five minutes. A look that fails is repeated; while it does, nothing is raised.",
+            Unit.COUNT,
+            in_five_minutes(rollout_names.ROLLOUT_STEPS, by="kind"),
+            in_five_minutes(rollout_names.ROLLOUT_LOOK_FAILURES),
+            width=6,
+        ),
+        stacked(
+            "Verdicts of the guards",
+            "One a look: `fail` rolls back, `inconclusive` holds.",
+            Unit.COUNT,
+            in_five_minutes(rollout_names.ROLLOUT_GUARD_VERDICTS, by="figure, verdict"),
+            width=6,
         ),
     ),
 )
@@ -99,6 +190,12 @@ SHADOW_LOAD = Row(
     ),
 )
 
+STEP_MARKS = Marks(
+    "Rollout step",
+    Query(f"{increase(rollout_names.ROLLOUT_STEPS, '1m', by='kind')} > 0", "{{kind}}"),
+    "blue",
+)
+
 SHADOW_DIFFERENCES = Row(
     "Shadow: what differs (a_a is the noise floor)",
     (
@@ -139,7 +236,7 @@ ROLLOUT = Dashboard(
     "framegate-rollout",
     "Framegate / Rollout and shadow",
     "What do the flags say, who is dealt to which arm, and what does the shadow find?",
-    (FLAGS, ARMS, SHADOW_LOAD, SHADOW_DIFFERENCES),
+    (FLAGS, STAGES, ARMS, SHADOW_LOAD, SHADOW_DIFFERENCES),
     variables=(Variable("sampler", names.SAMPLER_SELECTIONS),),
-    marks=MARKS,
+    marks=(*MARKS, STEP_MARKS),
 )
