@@ -80,14 +80,19 @@ def comparison(
     return replace(made, **changes)
 
 
-def many(num_records: int, *, seed: int = 1, num_users: int = 50) -> list[ComparisonRecord]:
+def many(
+    num_records: int, *, seed: int = 1, num_users: int = 50, num_frames: int = 300
+) -> list[ComparisonRecord]:
     """`uniform` and `aks` beside it, every tenth against itself, some failed, some answered."""
     rng = np.random.default_rng(seed)
-    return [_drawn(number, rng, num_users) for number in range(num_records)]
+    return [_drawn(number, rng, num_users, num_frames) for number in range(num_records)]
 
 
-def _drawn(number: int, rng: np.random.Generator, num_users: int) -> ComparisonRecord:
-    control = side("uniform", list(range(20, 300, 70)), latency_s=float(rng.gamma(4, 0.001)))
+def _drawn(
+    number: int, rng: np.random.Generator, num_users: int, num_frames: int
+) -> ComparisonRecord:
+    spread = [int(num_frames * share) for share in (0.1, 0.3, 0.5, 0.8)]
+    control = side("uniform", spread, latency_s=float(rng.gamma(4, 0.001)))
     user = f"user-{int(rng.pareto(1.0) * 3) % num_users:05}"
     common: dict[str, Any] = {"user_hash": user, "llm_id": f"llm-{number % 2}"}
     if number % 10 == 0:
@@ -95,7 +100,7 @@ def _drawn(number: int, rng: np.random.Generator, num_users: int) -> ComparisonR
         return comparison(number, control, again, **common)
     if number % 97 == 1:
         return comparison(number, control, failed_side("aks", "raised"), **common)
-    chosen = sorted(rng.choice(300, 4, replace=False).tolist())
+    chosen = sorted(rng.choice(num_frames, 4, replace=False).tolist())
     shadow = side(
         "aks",
         chosen,
