@@ -14,6 +14,7 @@ from app.cli_options import AsJson, Server, connect
 from app.cli_output import console, error_console, progress_bar, show_evidence, stream_answer
 from app.cli_output import show_samplers as print_samplers
 from app.cli_output import show_videos as print_videos
+from app.cli_shadow import shadow_app
 from app.demo import run_demo
 from app.settings import SettingsError, changed_settings, load_settings
 from app.supervise.services import serve as serve_forever
@@ -37,6 +38,7 @@ kill_switch_app = typer.Typer(
 )
 app.add_typer(flags_app, name="flags")
 app.add_typer(kill_switch_app, name="kill-switch")
+app.add_typer(shadow_app, name="shadow")
 
 
 @app.command()

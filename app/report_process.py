@@ -12,7 +12,9 @@ from pathlib import Path
 
 from app.errors import BusyError, UnavailableError, error_from_code
 from app.report_job import ReportJob
+from app.settings import Settings, child_environment
 from app.stores.layout import DataLayout
+from app.stores.sqlite import sqlite_url
 from shadow.report_document import ReportScope
 
 WORKER_MODULE = "app.report_worker"
@@ -38,6 +40,15 @@ class ShadowReportMaker:
         fonts = {"MPLCONFIGDIR": str(layout.run / "matplotlib"), "OPENBLAS_NUM_THREADS": "1"}
         self._environment = {**environment, **fonts}
         self._running = asyncio.Lock()
+
+    @classmethod
+    def of(cls, settings: Settings, layout: DataLayout, decode_version: str) -> ShadowReportMaker:
+        """On the ledger of these settings."""
+        if settings.ledger_url is None:
+            ledger_url = sqlite_url(layout.ledger).render_as_string(hide_password=False)
+        else:
+            ledger_url = settings.ledger_url.get_secret_value()
+        return cls(ledger_url, layout, decode_version, child_environment(settings, {}))
 
     async def make(self, scope: ReportScope, *, is_page: bool) -> bytes:
         """The JSON document or the HTML page, UTF-8.
