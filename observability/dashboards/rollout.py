@@ -58,7 +58,7 @@ FLAGS = Row(
 )
 
 STAGES = Row(
-    "Rollout",
+    "The rollout that is not over",
     (
         number(
             "Weight",
@@ -74,7 +74,7 @@ STAGES = Row(
         ),
         graph(
             "Weight and state",
-            "The candidate's weight in percent, and 1 for the state of the rollout.",
+            "The weight in percent, and 1 for the state; `paused` waits for a person.",
             Unit.COUNT,
             gauge(rollout_names.ROLLOUT_WEIGHT),
             gauge(rollout_names.ROLLOUT_STATE, by="state"),
@@ -105,42 +105,6 @@ STAGES = Row(
             in_five_minutes(rollout_names.ROLLOUT_GUARD_VERDICTS),
             in_five_minutes(rollout_names.ROLLOUT_LOOK_FAILURES),
             width=12,
-        ),
-    ),
-)
-
-STAGES = Row(
-    "The running rollout",
-    (
-        graph(
-            "Weight and stage",
-            "The candidate's weight in percent, and the number of its stage; 0: no rollout.",
-            Unit.COUNT,
-            gauge(rollout_names.ROLLOUT_WEIGHT),
-            gauge(rollout_names.ROLLOUT_STAGE),
-            width=6,
-        ),
-        graph(
-            "State",
-            "1 for the state that the rollout is in. `paused` waits for a person.",
-            Unit.COUNT,
-            gauge(rollout_names.ROLLOUT_STATE, by="state"),
-            width=6,
-        ),
-        stacked(
-            "Steps and failed looks",
-            "In five minutes. A look that fails is repeated; while it does, nothing is raised.",
-            Unit.COUNT,
-            in_five_minutes(rollout_names.ROLLOUT_STEPS, by="kind"),
-            in_five_minutes(rollout_names.ROLLOUT_LOOK_FAILURES),
-            width=6,
-        ),
-        stacked(
-            "Verdicts of the guards",
-            "One a look: `fail` rolls back, `inconclusive` holds.",
-            Unit.COUNT,
-            in_five_minutes(rollout_names.ROLLOUT_GUARD_VERDICTS, by="figure, verdict"),
-            width=6,
         ),
     ),
 )
