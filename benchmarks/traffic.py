@@ -1,4 +1,4 @@
-"""Users who ask over kept connections, by a client that costs less than the service that answers."""
+"""Users who ask over kept connections, by a client that costs less than the service does."""
 
 from __future__ import annotations
 
