@@ -145,7 +145,7 @@ def addresses() -> dict[str, str]:
     """Where each file of deploy/ expects another service: a name for it -> its address."""
     collector = read_yaml(DEPLOY / "collector.yaml")
     found = {
-        "traces of the collector": collector["exporters"]["otlphttp/traces"]["endpoint"],
+        "traces of the collector": collector["exporters"]["otlp_http/traces"]["endpoint"],
         "telemetry of the gateway": SERVICES["gateway"]["environment"]["FRAMEGATE_OTLP_ENDPOINT"],
     }
     for job in read_yaml(PROMETHEUS)["scrape_configs"]:
