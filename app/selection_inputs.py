@@ -39,7 +39,7 @@ class SelectionInputsGatherer:
     ) -> None:
         self._table = table
         self._library = library
-        self._query_vectors = query_vectors
+        self.query_vectors = query_vectors
 
     @asynccontextmanager
     async def looking_up(
@@ -56,7 +56,7 @@ class SelectionInputsGatherer:
         if not self._uses_query(sampler_id):
             return None
         try:
-            return await self._query_vectors.get(query)
+            return await self.query_vectors.get(query)
         except EncoderUnavailableError as exc:
             return exc
 

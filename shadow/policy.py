@@ -58,7 +58,7 @@ class ShadowLoad:
 
     running_answers: int
     tenant_compared: int
-    """Comparisons of this answer's tenant that were begun within the last minute."""
+    """Comparisons of this answer's tenant that were begun this minute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -95,6 +95,17 @@ class FeatureStore:
         self._keep(key, wide)
         return wide
 
+    def fits_cache(self, key: FeatureKey) -> bool:
+        """`embeddings` keeps what it returns. Raises `FeaturesMissingError`."""
+        return self._stored(self._embeddings_path(key)).size * 4 <= self._cache_bytes
+
+    def rows(self, key: FeatureKey, rows: Sequence[int]) -> FloatArray:
+        """float32 `[len(rows), D]` of these candidate rows, L2-normalised; the cache is left alone.
+
+        Raises `FeaturesMissingError`.
+        """
+        return unit_rows(self._stored(self._embeddings_path(key))[np.asarray(rows, dtype=np.int64)])
+
     def scores(self, key: FeatureKey, query_vector: FloatArray) -> FloatArray:
         """float32 `[C]` cosines with `query_vector` `[D]`, read-only.
 
@@ -103,9 +114,8 @@ class FeatureStore:
         """
         cached = self._cached(key)
         if cached is None:
-            stored = self._stored(self._embeddings_path(key))
-            if stored.size * 4 > self._cache_bytes:
-                return _scores_in_blocks(stored, query_vector)
+            if not self.fits_cache(key):
+                return _scores_in_blocks(self._stored(self._embeddings_path(key)), query_vector)
             cached = self.embeddings(key)
         scores = cached @ query_vector
         scores.flags.writeable = False

@@ -58,6 +58,10 @@ class QueryVectors:
     def __len__(self) -> int:
         return len(self._stored)
 
+    def peek(self, encoder_id: str, query: str) -> EncodedQuery | None:
+        """What is stored, without counting as a use of it."""
+        return self._stored.get(_key(encoder_id, query))
+
     async def get(self, query: str) -> FoundQuery:
         """The query's vector in the current embedding space. Raises `EncoderUnavailableError`."""
         key = _key((await self._encoder.info()).encoder_id, query)
