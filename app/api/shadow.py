@@ -89,7 +89,7 @@ def shadow_router(services: ShadowServices) -> APIRouter:
     )
     async def get_report(query: Annotated[ReportQuery, Query()], request: Request) -> Response:
         scope = _scope(query, services)
-        is_page = _is_page_wanted(query, request)
+        is_page = is_page_wanted(query.format, request.headers.get("accept", ""))
         content = await services.maker.make(scope, is_page=is_page)
         headers = {"Cache-Control": "no-store", "Vary": "Accept"}
         if is_page:
@@ -128,10 +128,10 @@ def _scope(query: ReportQuery, services: ShadowServices) -> ReportScope:
     return ReportScope(since_s=since_s, until_s=until_s, sampler=query.sampler)
 
 
-def _is_page_wanted(query: ReportQuery, request: Request) -> bool:
-    if query.format is not None:
-        return query.format == "html"
-    accepted = request.headers.get("accept", "")
+def is_page_wanted(format_asked: str | None, accepted: str) -> bool:
+    """HTML rather than JSON: as `format` says, else as the header `Accept` prefers."""
+    if format_asked is not None:
+        return format_asked == "html"
     return _preference(accepted, HTML) > _preference(accepted, JSON)
 
 
