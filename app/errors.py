@@ -15,6 +15,9 @@ FramegateError
 │   ├── UnknownSamplerError          422 unknown-sampler
 │   ├── QuestionTooLongError         422 question-too-long
 │   ├── OperatorKeyError             403 operator-key-required
+│   ├── RolloutNotFoundError         404 rollout-not-found
+│   ├── RolloutNotPossibleError      409 rollout-refused
+│   ├── FlagFileUnusableError        409 flag-file-unusable
 │   ├── VideoNotReadyError           409 video-not-ready        (Retry-After)
 │   ├── VideoBusyError               409 video-busy             (Retry-After)
 │   └── UnreadableVideoError         422 the video is `failed`; `type` says why
@@ -175,6 +178,30 @@ class OperatorKeyError(RequestError):
     action = (
         "Send the operator's key as `Authorization: Bearer …` (FRAMEGATE_OPERATOR_KEY); "
         "while no key is set, call from the machine itself."
+    )
+
+
+class RolloutNotFoundError(RequestError):
+    status = 404
+    code = "rollout-not-found"
+    title = "No such rollout"
+    action = "GET /v1/rollouts lists the ids."
+
+
+class RolloutNotPossibleError(RequestError):
+    status = 409
+    code = "rollout-refused"
+    title = "The rollout cannot do this now"
+    action = "`detail` says what to do first."
+
+
+class FlagFileUnusableError(RequestError):
+    status = 409
+    code = "flag-file-unusable"
+    title = "The flag file cannot be edited"
+    action = (
+        "Mend the flag file (docs/flags.md). To stop a candidate at once, whatever the file is "
+        "like: `framegate kill-switch on`."
     )
 
 

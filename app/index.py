@@ -168,11 +168,8 @@ class Indexer:
         layout = self._parts.layout
         await asyncio.to_thread(discard, layout.derived(video_id), layout)
 
-    async def _has_data(self, video: VideoRow) -> bool:
-        info = await self._parts.encoder.info()
-        return await asyncio.to_thread(self._is_stored, video, info.encoder_id)
-
-    def _is_stored(self, video: VideoRow, encoder_id: str) -> bool:
+    def is_stored(self, video: VideoRow, encoder_id: str) -> bool:
+        """Whether all that a question needs is in the stores. Blocks on disk."""
         layout, versions = self._parts.layout, self._parts.decoder.config
         if video.facts is None or not self._parts.features.has(
             FeatureKey(video.video_id, video.facts.fps, encoder_id)
@@ -181,6 +178,10 @@ class Indexer:
         if not layout.scenes(video.video_id, versions.detector_version).is_file():
             return False
         return find_frames(layout, video.video_id, versions.decode_version) is not None
+
+    async def _has_data(self, video: VideoRow) -> bool:
+        info = await self._parts.encoder.info()
+        return await asyncio.to_thread(self.is_stored, video, info.encoder_id)
 
     async def _job_for(self, video: VideoRow) -> IndexJob:
         if video.video_id not in self._jobs:

@@ -219,6 +219,16 @@ class Settings(BaseSettings):
         300.0, gt=0, description="Longest start of the LLM server before it is restarted."
     )
 
+    # Rollouts
+    rollout_tick_s: float = Field(
+        1.0, gt=0, le=60, description="Seconds from one look at a rollout's guards to the next."
+    )
+    rollout_lease_s: float = Field(
+        15.0,
+        gt=0,
+        description="When the gateway that looks after rollouts dies, another does after so long.",
+    )
+
     # Telemetry
     otlp_endpoint: str | None = Field(
         None, description="OTLP/HTTP base address of a collector, such as http://127.0.0.1:4318."
@@ -231,6 +241,7 @@ class Settings(BaseSettings):
             ("min_frames", "max_frames"),
             ("max_tokens_default", "max_tokens_limit"),
             ("max_tokens_limit", "llm_context_tokens"),
+            ("rollout_tick_s", "rollout_lease_s"),
         )
         for lower, upper in pairs:
             if getattr(self, lower) > getattr(self, upper):

@@ -17,6 +17,7 @@ ALL_FOLDERS = (*SERVICE_PACKAGES, "benchmarks", "deploy", "tests")
 BROAD_HANDLERS = {
     "app/select_frames.py": "a sampler is foreign code; its failure must not reach the user",
     "app/api/problems.py": "outermost handler of a request",
+    "app/rollout_runner.py": "outermost handler of a background task that must go on",
     "app/decoding/worker.py": "outermost handler of the decode process",
     "shadow/runner.py": "nothing stands above its thread; a comparison's failure must not spread",
     "shadow/sinks.py": "a sink is foreign code; it must not take the record from the others",
