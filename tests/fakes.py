@@ -89,6 +89,7 @@ class FakeLanguageModel:
         self.words = words or ("two", " cats")
         self.prompts: list[list[ChatMessage]] = []
         """One a call."""
+        self.options: list[GenerationOptions] = []
         self.started = asyncio.Event()
         self.held_at = 0
         self.error: FramegateError | None = None
@@ -117,6 +118,7 @@ class FakeLanguageModel:
     ) -> AsyncGenerator[TextDelta | Usage, None]:
         self._loop = asyncio.get_running_loop()
         self.prompts.append(messages)
+        self.options.append(options)
         self.started.set()
         is_complete = False
         try:
