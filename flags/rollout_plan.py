@@ -106,11 +106,12 @@ class RolloutPlan:
     dwell_s: float
     """The least time in a stage."""
     min_users: int
-    """In each arm, in the running epoch, before a stage may be left."""
+    """Closed users in each arm, in the running stage, before it may be left."""
     min_answers: int
     guards: tuple[Guard, ...]
     false_alarm_rate: float = 0.05
-    """Over all guards and all looks of the whole rollout."""
+    """The chance that a candidate that keeps every promise is ever rolled back by a guard: over all
+    guards, looks, stages and epochs."""
     user_window_s: float = 600.0
     """A user's observation is closed so long after the user's first exposure, or after
     `user_answers` of them."""
