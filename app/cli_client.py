@@ -60,6 +60,9 @@ class FramegateClient:
         """The body of a reply that is no JSON document."""
         return self._reply("GET", path, params=params).text
 
+    def post(self, path: str, body: Document) -> Document:
+        return self._call("POST", path, json=body)
+
     def put(self, path: str, body: Document) -> Document:
         return self._call("PUT", path, json=body)
 

@@ -1,0 +1,67 @@
+"""Offline scores over HTTP, for operators: what a guard on `offline_score` compares."""
+
+from __future__ import annotations
+
+import time
+
+from fastapi import APIRouter, Depends
+
+from app.api.operators import OperatorGate
+from app.api.problems import documented_problems
+from app.api.rollout_schemas import ScoreBody, ScoreDocument, ScoreListing, iso
+from app.errors import (
+    InvalidRequestError,
+    LedgerUnavailableError,
+    OperatorKeyError,
+    UnknownSamplerError,
+)
+from app.rollout_side import RolloutSide
+from app.stores.ledger_rows import OfflineScore
+
+
+def offline_scores_router(side: RolloutSide, gate: OperatorGate) -> APIRouter:
+    router = APIRouter(
+        prefix="/v1/offline-scores",
+        tags=["operators"],
+        dependencies=[Depends(gate)],
+        responses=documented_problems(
+            OperatorKeyError, UnknownSamplerError, InvalidRequestError, LedgerUnavailableError
+        ),
+    )
+
+    @router.post("", status_code=201, summary="Record how a sampler did outside the service")
+    async def record_score(body: ScoreBody) -> ScoreDocument:
+        if body.sampler not in side.table.ids:
+            raise UnknownSamplerError(f"There is no sampler `{body.sampler}`.")
+        score = OfflineScore(
+            sampler_id=body.sampler,
+            sampler_version=side.table.entry(body.sampler).version,
+            score=body.score,
+            dataset=body.dataset,
+            num_questions=body.num_questions,
+            who=body.who,
+            why=body.why,
+            at_s=time.time(),
+        )
+        await side.calls.run(side.ledger.put_offline_score, score)
+        return score_document(score)
+
+    @router.get("", summary="All recorded scores, the oldest first")
+    async def list_scores() -> ScoreListing:
+        scores = await side.calls.run(side.ledger.offline_scores)
+        return ScoreListing(scores=[score_document(score) for score in scores])
+
+    return router
+
+
+def score_document(score: OfflineScore) -> ScoreDocument:
+    return ScoreDocument(
+        sampler=score.sampler_id,
+        version=score.sampler_version,
+        score=score.score,
+        dataset=score.dataset,
+        num_questions=score.num_questions,
+        who=score.who,
+        why=score.why,
+        at=iso(score.at_s),
+    )

@@ -1,0 +1,148 @@
+"""How the command line shows a rollout."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from rich.table import Table
+from rich.text import Text
+
+from app.cli_output import console
+from flags.figures import figure_text
+from flags.guard_text import parse_guard
+from flags.rollout_plan import Figure
+
+Document = dict[str, Any]
+
+VERDICT_COLOURS: Final = {"pass": "green", "fail": "red", "inconclusive": "yellow"}
+STATE_COLOURS: Final = {
+    "running": "green",
+    "paused": "yellow",
+    "completed": "green",
+    "rolled_back": "red",
+}
+HAPPENED: Final = {
+    "started": "Started: {candidate} for {new_weight} % of the users, {control} for the others.",
+    "advanced": "Advanced: {candidate} from {old_weight} to {new_weight} % of the users.",
+    "paused": "Paused at {new_weight} %. The weights stay as they are.",
+    "resumed": "Resumed at {new_weight} %.",
+    "rolled_back": "Rolled back from {old_weight} %: the next answer obeys.",
+    "completed": "Completed: everyone gets {candidate}, also without a user id.",
+    "new_epoch": "New epoch: the stage begins again.",
+}
+
+
+def show_step(rollout: Document) -> None:
+    """What a command did, and what comes next."""
+    step = rollout["last_step"]
+    _say(HAPPENED[step["kind"]].format(**(rollout | step)))
+    _say(f"Flags:  {rollout['flags']}")
+    show_next(rollout)
+    _say(f"Rollout {rollout['rollout_id']}, step {step['sequence']}, epoch {rollout['epoch']}.")
+
+
+def show_next(rollout: Document) -> None:
+    at = "" if rollout["next_at"] is None else f" Not before {_clock(rollout['next_at'])}."
+    _say(f"Next:   {rollout['next']}{at}")
+
+
+def show_status(rollout: Document) -> None:
+    """Where it stands: stages, data, guards, what comes next."""
+    state = str(rollout["state"])
+    title = Text(f"Rollout {rollout['rollout_id']}  ")
+    title.append(state.replace("_", " ").upper(), style=STATE_COLOURS[state])
+    title.append(f"  {rollout['candidate']} against {rollout['control']}")
+    console.print(title)
+    _say(f"Stages: {_bar(rollout)}  since {_clock(rollout['stage_started'])}")
+    _say(f"Why:    {rollout['reason']}")
+    _say(f"Flags:  {rollout['flags']}")
+    _say(f"Epoch:  {rollout['epoch']}, salt {rollout['salt']}")
+    report = rollout["report"]
+    if report is not None:
+        _show_report(rollout, report)
+    show_next(rollout)
+
+
+def show_rollouts(rollouts: list[Document]) -> None:
+    table = Table("rollout", "candidate", "control", "state", "stage", "why")
+    for rollout in rollouts:
+        table.add_row(
+            rollout["rollout_id"],
+            rollout["candidate"],
+            rollout["control"],
+            str(rollout["state"]).replace("_", " "),
+            _bar(rollout),
+            Text(rollout["reason"]),
+        )
+    console.print(table)
+
+
+def show_history(steps: list[Document]) -> None:
+    """The audit log, oldest first."""
+    table = Table("#", "when", "what", "weight", "epoch", "who", "why")
+    for step in steps:
+        old = "–" if step["old_weight"] is None else f"{step['old_weight']} %"
+        table.add_row(
+            str(step["sequence"]),
+            _clock(step["at"]),
+            str(step["kind"]).replace("_", " "),
+            f"{old} → {step['new_weight']} %",
+            str(step["epoch"]),
+            Text(step["who"]),
+            Text(step["why"]),
+        )
+    console.print(table)
+
+
+def _show_report(rollout: Document, report: Document) -> None:
+    plan = f"of {rollout['min_users']:,} users and {rollout['min_answers']:,} answers each"
+    seen = ", ".join(
+        f"{rollout[arm]} {report[arm]['users']:,} users and {report[arm]['answers']:,} answers"
+        for arm in ("candidate", "control")
+    )
+    _say(f"Seen:   {seen}; {plan}")
+    table = Table("guard", rollout["candidate"], rollout["control"], "verdict", "why")
+    for guard in report["guards"]:
+        figure = parse_guard(guard["guard"]).figure
+        verdict = Text(guard["verdict"], style=VERDICT_COLOURS[guard["verdict"]])
+        table.add_row(
+            Text(guard["guard"]),
+            _figure(figure, guard["candidate"]),
+            _figure(figure, guard["control"]),
+            verdict,
+            Text(guard["reason"]),
+        )
+    console.print(table)
+    _say(f"Result: {report['reason']}")
+    if report["sample_ratio"]["is_mismatch"]:
+        _say(f"Dealt:  {report['sample_ratio']['reason']}")
+
+
+def _figure(figure: Figure, arm: Document) -> Text:
+    """The estimate and its bounds: `0.4% (0.1% … 1.2%)`."""
+    if arm["estimate"] is None:
+        return Text("–")
+    low, high = (
+        "?" if arm[side] is None else figure_text(figure, arm[side]) for side in ("lower", "upper")
+    )
+    return Text(f"{figure_text(figure, arm['estimate'])} ({low} … {high})")
+
+
+def _bar(rollout: Document) -> str:
+    """`1 → [5] → 25 %`: the running stage in brackets."""
+    return (
+        " → ".join(
+            f"[{weight}]" if number == rollout["stage"] else str(weight)
+            for number, weight in enumerate(rollout["stages"], start=1)
+        )
+        + " %"
+    )
+
+
+def _clock(moment: str) -> str:
+    """`2026-11-30 14:03:22 UTC` of an ISO time."""
+    return moment.replace("T", " ").partition(".")[0] + " UTC"
+
+
+def _say(line: str) -> None:
+    console.print(line, markup=False, highlight=False, soft_wrap=True)
