@@ -11,6 +11,7 @@ from functools import lru_cache
 from time import monotonic
 
 from app.answer_generator import AnswerGenerator
+from app.answer_load import AnswerLoad
 from app.answers import AnswerRunner
 from app.budget import BudgetRule
 from app.decide import SamplerDecider
@@ -30,14 +31,20 @@ from app.generate.token_counter import (
 )
 from app.index import Indexer, IndexLimits, IndexParts
 from app.intake import Intake, IntakeLimits
+from app.ledger_record import SelectionRecorder
+from app.ledger_side import LedgerSide, build_ledger_side
 from app.reduce.contract import Reducer
 from app.reduce.registry import build_reducer
+from app.rollout_side import RolloutParts, RolloutSide, build_rollout_side
+from app.rollout_surroundings import Deployment
 from app.sampler_breaker import BreakerRule, SamplerBreaker
 from app.sampler_pools import SamplerPools
 from app.sampler_table import SamplerTable
 from app.select_frames import FrameSelector
 from app.selection_inputs import SelectionInputsGatherer
 from app.settings import Settings, SettingsError
+from app.shadow_build import LedgerSink, ShadowNeeds, build_shadow
+from app.shadow_side import ShadowSide
 from app.stages import Stages
 from app.stores.catalogue import Catalogue
 from app.stores.eviction import Evictor
@@ -90,20 +97,23 @@ class VideoSide:
 
 @dataclass(frozen=True, slots=True)
 class QuestionSide:
-    """Per question: flags, selection, the rest of the stages, and the record of answers."""
+    """Per question: flags, selection, the other stages, the record of answers, the shadow."""
 
     flag_file: FlagFile
     kill_switch: FileKillSwitch
     pools: SamplerPools
     stages: Stages
     runner: AnswerRunner
+    shadow: ShadowSide
 
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
     base: Base
+    ledger: LedgerSide
     videos: VideoSide
     questions: QuestionSide
+    rollouts: RolloutSide
 
 
 def build_gateway(
@@ -131,8 +141,10 @@ def build_gateway(
         encoder=encoder or HttpEncoderClient(layout.encoder_socket),
         llm=llm or _llm_client(settings),
     )
+    ledger = build_ledger_side(settings, layout, base.metrics)
     videos = _video_side(base)
-    return Gateway(base, videos, _question_side(base, videos))
+    questions = _question_side(base, ledger, videos)
+    return Gateway(base, ledger, videos, questions, _rollout_side(base, ledger, videos, questions))
 
 
 def _video_side(base: Base) -> VideoSide:
@@ -152,7 +164,7 @@ def _video_side(base: Base) -> VideoSide:
     )
 
 
-def _question_side(base: Base, videos: VideoSide) -> QuestionSide:
+def _question_side(base: Base, ledger: LedgerSide, videos: VideoSide) -> QuestionSide:
     settings = base.settings
     kill_switch = FileKillSwitch(settings.kill_switch_path)
     flag_file = _flag_file(base)
@@ -166,10 +178,48 @@ def _question_side(base: Base, videos: VideoSide) -> QuestionSide:
     flags = Flags(flag_file, kill_switch)
     decider = SamplerDecider(flags, base.table.ids, base.metrics, salt)
     stages = _stages(base, videos, decider, pools)
-    runner = AnswerRunner(
-        stages, videos.catalogue, base.metrics, max_running=settings.max_concurrent_answers
+    shadow = build_shadow(
+        ShadowNeeds(settings, base.metrics, stages, AnswerLoad()),
+        (LedgerSink(ledger.writer.put_comparison),),
     )
-    return QuestionSide(flag_file, kill_switch, pools, stages, runner)
+    runner = answer_runner(base, ledger, videos, stages, shadow)
+    return QuestionSide(flag_file, kill_switch, pools, stages, runner, shadow)
+
+
+def _rollout_side(
+    base: Base, ledger: LedgerSide, videos: VideoSide, questions: QuestionSide
+) -> RolloutSide:
+    stages = questions.stages
+    return build_rollout_side(
+        RolloutParts(
+            settings=base.settings,
+            metrics=base.metrics,
+            table=base.table,
+            encoder=base.encoder,
+            catalogue=videos.catalogue,
+            indexer=videos.indexer,
+            ledger=ledger,
+            kill_switch=questions.kill_switch,
+            deployment=Deployment(stages.reducer.id, stages.profile, base.llm.llm_id),
+        )
+    )
+
+
+def answer_runner(
+    base: Base, ledger: LedgerSide, videos: VideoSide, stages: Stages, shadow: ShadowSide
+) -> AnswerRunner:
+    """Runs answers through `stages`, and tells the ledger and the shadow of each."""
+    return AnswerRunner(
+        stages,
+        videos.catalogue,
+        base.metrics,
+        max_running=base.settings.max_concurrent_answers,
+        load=shadow.load,
+        on_ended=(
+            SelectionRecorder(stages.decider.user_hash, ledger.writer),
+            shadow.answer_ended,
+        ),
+    )
 
 
 def _observe_restarts(base: Base, pools: SamplerPools) -> None:

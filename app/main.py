@@ -6,25 +6,35 @@ import asyncio
 import contextlib
 import importlib.metadata
 import logging
+import time
 from collections.abc import AsyncIterator
+from functools import partial
 
 from fastapi import FastAPI
 
 from app.api.answers import AnswerRules, AnswerServices, answers_router
+from app.api.feedback import FeedbackServices, feedback_router
 from app.api.health import Check, HealthServices, health_router
 from app.api.kill_switch import kill_switch_router
+from app.api.offline_scores import offline_scores_router
 from app.api.operators import OperatorGate
 from app.api.problems import install_problem_handlers
+from app.api.rollouts import rollouts_router
 from app.api.samplers import samplers_router
+from app.api.shadow import ShadowServices, shadow_router
 from app.api.telemetry import TelemetryMiddleware
+from app.api.users import UserServices, users_router
 from app.api.videos import VideoServices, videos_router
 from app.encoders.contract import EncoderClient
 from app.errors import LlmUnavailableError
 from app.gateway import Gateway, build_gateway
 from app.generate.contract import LanguageModel
+from app.ledger_deletion import UserDeletion
+from app.report_process import ShadowReportMaker
 from app.settings import Settings, load_settings
 from app.supervise.process_table import TABLE_NAME, read_service_rows
 from flags.watch import watch
+from observability.log_events import hash_user_id
 from observability.logs import log_event
 from observability.names import Event
 
@@ -67,7 +77,12 @@ async def _lifespan(gateway: Gateway) -> AsyncIterator[None]:
     await videos.indexer.start()
     log_event(logger, Event.SERVICE_STARTED, samplers=sorted(base.table.ids))
     try:
-        yield
+        async with (
+            gateway.ledger.running(),
+            contextlib.aclosing(questions.shadow),
+            gateway.rollouts.runner.running(),
+        ):
+            yield
     finally:
         watcher.cancel()
         await asyncio.gather(watcher, return_exceptions=True)
@@ -85,8 +100,13 @@ def _add_routes(app: FastAPI, gateway: Gateway) -> None:
     gate = OperatorGate(base.settings.operator_key)
     app.include_router(videos_router(_video_services(gateway, gate)))
     app.include_router(answers_router(_answer_services(gateway, gate)))
+    app.include_router(feedback_router(_feedback_services(gateway)))
+    app.include_router(users_router(_user_services(gateway, gate)))
     app.include_router(samplers_router(base.table))
+    app.include_router(rollouts_router(gateway.rollouts, gate))
+    app.include_router(offline_scores_router(gateway.rollouts, gate))
     app.include_router(kill_switch_router(questions.kill_switch, gate, base.metrics))
+    app.include_router(shadow_router(_shadow_services(gateway, gate)))
     app.include_router(health_router(_health_services(gateway)))
 
 
@@ -102,6 +122,8 @@ def _video_services(gateway: Gateway, gate: OperatorGate) -> VideoServices:
         layout=base.layout,
         decode_version=videos.decoder.config.decode_version,
         gate=gate,
+        ledger=gateway.ledger.ledger,
+        ledger_calls=gateway.ledger.calls,
     )
 
 
@@ -121,6 +143,26 @@ def _answer_services(gateway: Gateway, gate: OperatorGate) -> AnswerServices:
         gateway.base.table.ids,
         rules,
     )
+
+
+def _feedback_services(gateway: Gateway) -> FeedbackServices:
+    ledger = gateway.ledger
+    return FeedbackServices(
+        gateway.base.settings.tenant, gateway.videos.catalogue, ledger.ledger, ledger.calls
+    )
+
+
+def _user_services(gateway: Gateway, gate: OperatorGate) -> UserServices:
+    settings, ledger = gateway.base.settings, gateway.ledger
+    salt = settings.user_hash_salt.get_secret_value()
+    deletion = UserDeletion(gateway.videos.catalogue, ledger.ledger, partial(hash_user_id, salt))
+    return UserServices(settings.tenant, deletion, ledger.calls, gate)
+
+
+def _shadow_services(gateway: Gateway, gate: OperatorGate) -> ShadowServices:
+    base, decode_version = gateway.base, gateway.videos.decoder.config.decode_version
+    maker = ShadowReportMaker.of(base.settings, base.layout, decode_version)
+    return ShadowServices(maker, base.table.ids, gate, time.time)
 
 
 def _health_services(gateway: Gateway) -> HealthServices:

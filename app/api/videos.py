@@ -25,6 +25,7 @@ from app.errors import (
     EmptyUploadError,
     FrameNotFoundError,
     InvalidRequestError,
+    LedgerUnavailableError,
     OperatorKeyError,
     StorageFullError,
     UploadTimeoutError,
@@ -35,10 +36,13 @@ from app.errors import (
 )
 from app.index import Indexer
 from app.intake import Intake, IntakeResult
+from app.ledger_calls import LedgerCalls
 from app.stores.catalogue import Catalogue
 from app.stores.eviction import Evictor
 from app.stores.frames import PicturePack, find_frames, read_frame_table
 from app.stores.layout import DataLayout
+from app.stores.ledger import Ledger
+from app.stores.ledger_rows import RecordCounts
 from app.stores.rows import VideoRow
 
 MAX_JSON_BYTES = 64 * 1024
@@ -76,6 +80,8 @@ class VideoServices:
     layout: DataLayout
     decode_version: str
     gate: OperatorGate
+    ledger: Ledger
+    ledger_calls: LedgerCalls
 
 
 def videos_router(services: VideoServices) -> APIRouter:
@@ -166,14 +172,35 @@ def _add_delete(router: APIRouter, services: VideoServices) -> None:
         status_code=204,
         dependencies=[Depends(services.gate)],
         responses=documented_problems(
-            OperatorKeyError, VideoNotFoundError, VideoBusyError, InvalidRequestError
+            OperatorKeyError,
+            VideoNotFoundError,
+            VideoBusyError,
+            InvalidRequestError,
+            LedgerUnavailableError,
         ),
-        summary="Delete a video and the answers about it (operators)",
+        summary="Delete a video, the answers about it and its ledger rows (operators)",
     )
     async def delete_video(video_id: VideoIdPath) -> None:
-        is_gone = await services.intake.remove(services.tenant, video_id)
+        try:
+            is_gone = await services.intake.remove(services.tenant, video_id)
+        except VideoNotFoundError:
+            # An earlier call may have found the ledger away: this one finishes it.
+            if (await _delete_rows(services, video_id)).total == 0:
+                raise
+            return
         if is_gone:
             await services.indexer.forget(video_id)
+        await _delete_rows(services, video_id)
+
+
+async def _delete_rows(services: VideoServices, video_id: str) -> RecordCounts:
+    call = services.ledger.delete_video
+    try:
+        return await services.ledger_calls.run(call, services.tenant, video_id)
+    except LedgerUnavailableError as exc:
+        raise LedgerUnavailableError(
+            f"The video is gone, its rows in the ledger are not: delete it again. {exc.detail}"
+        ) from exc
 
 
 async def _receive(request: Request, services: VideoServices) -> IntakeResult:

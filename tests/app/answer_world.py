@@ -19,8 +19,7 @@ import uvicorn
 from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.answers import AnswerRunner
-from app.gateway import Gateway, build_gateway
+from app.gateway import Gateway, answer_runner, build_gateway
 from app.main import app_of
 from app.settings import Settings
 from app.stages import Stages
@@ -88,10 +87,9 @@ def build_world(
 
 
 def _mutated(gateway: Gateway, mutate: Mutation) -> Gateway:
-    base, videos = gateway.base, gateway.videos
     stages = mutate(gateway.questions.stages)
-    max_running = base.settings.max_concurrent_answers
-    runner = AnswerRunner(stages, videos.catalogue, base.metrics, max_running=max_running)
+    shadow = gateway.questions.shadow
+    runner = answer_runner(gateway.base, gateway.ledger, gateway.videos, stages, shadow)
     return replace(gateway, questions=replace(gateway.questions, stages=stages, runner=runner))
 
 

@@ -25,11 +25,14 @@ from app.decode import Decoder
 from app.decoding.job import DecodeConfig
 from app.index import Indexer, IndexLimits, IndexParts
 from app.intake import Intake, IntakeLimits
+from app.ledger_calls import LedgerCalls
 from app.settings import Settings
 from app.stores.catalogue import Catalogue
 from app.stores.eviction import Evictor
 from app.stores.features import FeatureStore
 from app.stores.layout import DataLayout
+from app.stores.ledger import Ledger
+from app.stores.sqlite import sqlite_url
 from observability.metrics import Metrics
 from tests.fakes import FakeEncoderClient
 
@@ -48,6 +51,7 @@ class VideoWorld:
     decoder: Decoder
     reader: InMemoryMetricReader
     app: FastAPI
+    ledger: Ledger
 
     def counted(self, metric: str) -> float:
         """The sum over all labels of a counter."""
@@ -88,6 +92,7 @@ def build_world(
     parts = IndexParts(layout, catalogue, decoder, client, features, evictor, metrics)
     indexer = Indexer(parts, IndexLimits.of(settings))
     intake = Intake(layout, catalogue, IntakeLimits.of(settings), metrics.upload_received)
+    ledger = Ledger(sqlite_url(layout.ledger))
     services = VideoServices(
         tenant=TENANT,
         max_upload_bytes=settings.max_upload_bytes,
@@ -98,12 +103,14 @@ def build_world(
         layout=layout,
         decode_version=decoder.config.decode_version,
         gate=OperatorGate(settings.operator_key),
+        ledger=ledger,
+        ledger_calls=LedgerCalls(),
     )
     app = FastAPI()
     install_problem_handlers(app)
     app.include_router(videos_router(services))
     return VideoWorld(
-        settings, layout, catalogue, intake, indexer, evictor, client, decoder, reader, app
+        settings, layout, catalogue, intake, indexer, evictor, client, decoder, reader, app, ledger
     )
 
 
@@ -136,6 +143,7 @@ async def running(world: VideoWorld) -> AsyncIterator[httpx.AsyncClient]:
     finally:
         await world.indexer.close()
         world.catalogue.close()
+        world.ledger.close()
 
 
 @contextmanager
