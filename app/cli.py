@@ -14,6 +14,7 @@ from app.cli_options import AsJson, Server, connect
 from app.cli_output import console, error_console, progress_bar, show_evidence, stream_answer
 from app.cli_output import show_samplers as print_samplers
 from app.cli_output import show_videos as print_videos
+from app.cli_rollout import rollout_app
 from app.cli_shadow import shadow_app
 from app.demo import run_demo
 from app.settings import SettingsError, changed_settings, load_settings
@@ -38,6 +39,7 @@ kill_switch_app = typer.Typer(
 )
 app.add_typer(flags_app, name="flags")
 app.add_typer(kill_switch_app, name="kill-switch")
+app.add_typer(rollout_app, name="rollout")
 app.add_typer(shadow_app, name="shadow")
 
 

@@ -198,7 +198,8 @@ def _rollout_side(
             encoder=base.encoder,
             catalogue=videos.catalogue,
             indexer=videos.indexer,
-            ledger=ledger,
+            ledger=ledger.ledger,
+            calls=ledger.calls,
             kill_switch=questions.kill_switch,
             deployment=Deployment(stages.reducer.id, stages.profile, base.llm.llm_id),
         )
