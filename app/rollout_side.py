@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from app.encoders.contract import EncoderClient
 from app.index import Indexer
 from app.ledger_calls import LedgerCalls
-from app.ledger_side import LedgerSide
 from app.rollout_outcomes import LedgerOutcomes
 from app.rollout_runner import RolloutRunner, RunnerParts, RunnerTimes
 from app.rollout_surroundings import Deployment, LiveFacts, MeasuredFigures, StoredFeatures
@@ -41,7 +40,8 @@ class RolloutParts:
     encoder: EncoderClient
     catalogue: Catalogue
     indexer: Indexer
-    ledger: LedgerSide
+    ledger: Ledger
+    calls: LedgerCalls
     kill_switch: KillSwitch
     deployment: Deployment
 
@@ -61,7 +61,7 @@ class RolloutSide:
 
 
 def build_rollout_side(parts: RolloutParts) -> RolloutSide:
-    settings, ledger = parts.settings, parts.ledger.ledger
+    settings, ledger = parts.settings, parts.ledger
     telemetry = RolloutTelemetry(parts.metrics)
     facts = LiveFacts(parts.table, parts.encoder, parts.deployment)
     editor = FlagFileEditor(settings.flags_path)
@@ -91,5 +91,6 @@ def build_rollout_side(parts: RolloutParts) -> RolloutSide:
         RunnerParts(controller, ledger, facts, telemetry, holder),
         RunnerTimes(settings.rollout_tick_s, settings.rollout_lease_s),
     )
-    calls = parts.ledger.calls
-    return RolloutSide(controller, runner, telemetry, facts, ledger, calls, editor, parts.table)
+    return RolloutSide(
+        controller, runner, telemetry, facts, ledger, parts.calls, editor, parts.table
+    )
