@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -41,6 +42,17 @@ NO_MARGIN = (
 Z_TESTED = (Figure.SAMPLER_FAILURE, Figure.ANSWER_ERROR, Figure.TOTAL_S, Figure.VISION_TOKENS)
 FAILING = ArmTraits(failure_share=0.10)
 TURN_S = 2 * 3600.0
+PASS, HELD, FAIL = Verdict.PASS, Verdict.INCONCLUSIVE, Verdict.FAIL
+CANDIDATES = {
+    "like the other arm": ArmTraits(),
+    "fails for 1.5% of the answers": ArmTraits(failure_share=0.015),
+    "fails for 3%": ArmTraits(failure_share=0.03),
+    "fails for 10%": FAILING,
+    "1.3% more answers with errors": ArmTraits(error_share=0.015),
+    "1.3 times as slow": ArmTraits(slowness=1.3),
+    "twice as slow": ArmTraits(slowness=2.0),
+    "1.1 times the tokens": ArmTraits(tokens=2200.0),
+}
 HARM = {
     "sampler_failure<=1%": ArmTraits(failure_share=0.03),
     "answer_error<=+0.5%": ArmTraits(error_share=0.03),
@@ -185,6 +197,14 @@ def users_needed(guard: str, candidate: ArmTraits, wanted: Verdict, seed: int) -
     return None
 
 
+def verdict_at_minimum(candidate: ArmTraits, seed: int) -> Verdict:
+    """What is said of a candidate when about 550 users of either arm are closed at 50%."""
+    outcomes = simulate(
+        Traffic(num_users=1100, weight=50, candidate=candidate), np.random.default_rng(seed)
+    )
+    return evaluate_guards(make_rollout(50), outcomes, 2 * STAGE_S).verdict
+
+
 def look_seconds(num_users: int) -> tuple[int, float, float]:
     """Exposures, seconds of one look at five guards, and of ville's BettingCS for the same means.
 
@@ -260,6 +280,21 @@ def power_lines(num_runs: int) -> list[str]:
     return [f"Users in each arm at 50% (median of {num_runs} runs).", "", *lines]
 
 
+def verdict_lines(num_runs: int) -> list[str]:
+    lines = ["| candidate | pass | held | fail |", "|---|---|---|---|"]
+    for name, candidate in CANDIDATES.items():
+        counts = Counter(verdict_at_minimum(candidate, seed) for seed in range(num_runs))
+        shares = (counts[verdict] / num_runs for verdict in (PASS, HELD, FAIL))
+        lines.append(f"| {name} | {' | '.join(f'{share:.0%}' for share in shares)} |")
+    guards = ", ".join(f"`{guard}`" for guard in GUARDS)
+    return [
+        f"One look when 550 users of either arm are closed (the plan asks for 500), "
+        f"{num_runs} runs, guards {guards}.",
+        "",
+        *lines,
+    ]
+
+
 def _median_users(guard: str, candidate: ArmTraits, wanted: Verdict, num_runs: int) -> str:
     found = [users_needed(guard, candidate, wanted, seed) for seed in range(num_runs)]
     users = sorted(np.inf if number is None else number for number in found)[num_runs // 2]
@@ -293,6 +328,8 @@ def main() -> None:
         *turning_lines(turns),
         "",
         *power_lines(arguments.power),
+        "",
+        *verdict_lines(arguments.failing),
         "",
         f"One look at {len(GUARDS)} guards over {exposures:,} exposures: {ours_s:.2f} s; bounds of "
         f"the same means by ville's `BettingCS`: about {ville_s:.1f} s.",

@@ -76,7 +76,7 @@ def _means(
     if guard.reference is Reference.ABSOLUTE:
         scale = _Scale(0.0, CAP_FACTOR * guard.limit)
         return scale.figure(candidate, alpha), scale.figure(control, alpha)
-    burn_in = min(BURN_IN_USERS, look.rollout.plan.min_users)
+    burn_in = max(1, min(BURN_IN_USERS, look.rollout.plan.min_users))
     if _num_users(control) < burn_in:
         return _unknown(candidate), _unknown(control)
     typical = float(mean_of_users(control)[:burn_in].mean())

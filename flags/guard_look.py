@@ -98,7 +98,7 @@ def least_users(guard: Guard, rollout: Rollout) -> int:
 
     All of the plan's minimum; a tenth, but no fewer than 20, where only a part has the figure.
     """
-    least = rollout.plan.min_users
+    least = max(1, rollout.plan.min_users)
     if FIGURES[guard.figure].is_late:
         return min(least, max(LEAST_LATE_USERS, math.ceil(least / 10)))
     return least

@@ -46,6 +46,14 @@ def test_without_exposures_nothing_advances() -> None:
     )
 
 
+def test_a_plan_without_a_minimum_does_not_advance_without_data_either() -> None:
+    guards = ("sampler_failure<=1%", "total_s<=1.2x", "feedback>=-5%")
+    rollout = make_rollout(50, guards, min_users=0, min_answers=0)
+    report = evaluate_guards(rollout, outcomes_of([]), LATER_S)
+    assert report.verdict is Verdict.INCONCLUSIVE
+    assert "sampler_failure of 0 of 1 users in the candidate arm" in report.reason
+
+
 def test_a_good_candidate_passes_as_soon_as_the_minimum_is_reached() -> None:
     rollout = rollout_with("sampler_failure<=1%", "answer_error<=+0.5%", "total_s.p95<=1.2x")
     good = {"shares": {FAILS: 0.005, Figure.ANSWER_ERROR: 0.0}, "values": {Figure.TOTAL_S: 1.0}}
