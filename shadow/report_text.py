@@ -40,10 +40,12 @@ def bounds_text(low: float | None, high: float | None, unit: Unit) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """`0.400 ms`, `35.0 ms`, `2.40 s`, `150 s`, `0 s`."""
-    if seconds and abs(seconds) < 0.9995:
-        return f"{_rounded(1000 * seconds, 3)} ms"
-    return f"{_rounded(seconds, 3)} s"
+    """`400 µs`, `35.0 ms`, `2.40 s`, `150 s`, `0 s`."""
+    if not seconds or abs(seconds) >= 0.9995:
+        return f"{_rounded(seconds, 3)} s"
+    if abs(seconds) < 0.0009995:
+        return f"{_rounded(1e6 * seconds, 3)} µs"
+    return f"{_rounded(1000 * seconds, 3)} ms"
 
 
 def clock_text(seconds: float, *, with_tenths: bool = False) -> str:
@@ -146,8 +148,10 @@ def _rounded(value: float, num_digits: int) -> str:
     """So many significant digits, without an exponent."""
     if not value:
         return "0"
-    decimals = max(0, num_digits - 1 - math.floor(math.log10(abs(value))))
-    return f"{value:,.{decimals}f}"
+    # Rounded first: 0.9996 has another number of decimals than the 1.00 that is printed.
+    rounded = float(f"{value:.{num_digits - 1}e}")
+    decimals = max(0, num_digits - 1 - math.floor(math.log10(abs(rounded))))
+    return f"{rounded:,.{decimals}f}"
 
 
 def _fixed(value: float, decimals: int) -> str:

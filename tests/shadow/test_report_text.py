@@ -26,6 +26,8 @@ SCOPE = ReportScope(NOW_S - 10, NOW_S + 100_000)
         (-0.0001, Unit.COSINE_DIFFERENCE, "0.000"),
         (0.0039, Unit.SECONDS, "3.90 ms"),
         (2.4, Unit.SECONDS, "2.40 s"),
+        (0.000158, Unit.SECONDS, "158 µs"),
+        (0.9996, Unit.SECONDS, "1.00 s"),
         (0.0, Unit.SECONDS, "0 s"),
         (-0.0077, Unit.SECONDS_DIFFERENCE, "−7.70 ms"),
         (2.98, Unit.RATIO, "2.98 ×"),
