@@ -178,11 +178,22 @@ def _translated() -> Iterator[None]:
 
 
 def json_text(value: object) -> str:
-    """JSON that both databases take: only ASCII, and null for what is no finite number."""
+    """JSON that both databases take: only ASCII, and null for what is no finite number.
+
+    Raises `RecordRefusedError` for what JSON cannot say.
+    """
     try:
-        return json.dumps(value, allow_nan=False, separators=(",", ":"))
+        return _dumped(value)
     except ValueError:
-        return json.dumps(_finite(value), allow_nan=False, separators=(",", ":"))
+        return _dumped(_finite(value))
+
+
+def _dumped(value: object) -> str:
+    return json.dumps(value, allow_nan=False, separators=(",", ":"), default=_refused)
+
+
+def _refused(value: object) -> object:
+    raise RecordRefusedError(f"{type(value).__name__} cannot be written as JSON")
 
 
 def _finite(value: object) -> object:
