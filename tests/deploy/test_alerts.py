@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 
 import pytest
+import typer.main
+from typer.core import TyperGroup
 
+from app.cli import app as command_line
 from observability.metric import Kind
 from observability.names import ALL_METRICS
 from tests.architecture.source_tree import ROOT
@@ -94,12 +98,26 @@ def test_a_section_of_the_runbook_has_its_four_parts(alert: Alert) -> None:
     assert f"`{alert.labels['severity']}`" in section.splitlines()[1]
 
 
-def test_the_runbook_names_no_command_and_no_endpoint_that_does_not_exist() -> None:
-    http, cli = ((ROOT / "docs" / name).read_text() for name in ("http.md", "cli.md"))
-    text = RUNBOOK.read_text()
-    commands = re.findall(r"framegate ((?:kill-switch|flags|rollout|shadow) [a-z]+|[a-z]+)\b", text)
-    assert commands
-    for command in commands:
-        assert f"`framegate {command}" in cli, command
-    for path in re.findall(r"(?:GET|PUT|POST) (/[a-z0-9/{}_-]+)", text):
-        assert path in http, path
+def commands_of_the_runbook() -> list[str]:
+    spans = re.findall(r"`(framegate [^`]+)`", RUNBOOK.read_text())
+    return sorted({part for span in spans for part in span.split(" && ")})
+
+
+@pytest.mark.parametrize("text", commands_of_the_runbook())
+def test_a_command_of_the_runbook_can_be_typed_like_that(text: str) -> None:
+    _, *words = shlex.split(text)
+    command = typer.main.get_command(command_line)
+    while isinstance(command, TyperGroup):
+        name = words.pop(0)
+        assert name in command.commands, f"{text}: there is no {name}"
+        command = command.commands[name]
+    # Raises a usage error for an option that does not exist or is missing.
+    command.make_context(text, words)
+
+
+def test_the_runbook_asks_no_endpoint_that_does_not_exist() -> None:
+    http = (ROOT / "docs" / "http.md").read_text()
+    named = re.findall(r"`(?:GET|PUT|POST) (/[a-z0-9/{}_-]+)`", RUNBOOK.read_text())
+    assert named
+    for path in named:
+        assert f" {path}\n" in http, path
