@@ -5,6 +5,7 @@ FramegateError
 │   ├── NotFoundError                404 not-found              (no such address)
 │   ├── MethodNotAllowedError        405 method-not-allowed
 │   ├── InvalidRequestError          422 invalid-request
+│   ├── RequestTooLargeError         413 request-too-large
 │   ├── EmptyUploadError             400 empty-upload
 │   ├── VideoTooLargeError           413 video-too-large
 │   ├── UploadTimeoutError           408 upload-timeout
@@ -92,7 +93,14 @@ class InvalidRequestError(RequestError):
     status = 422
     code = "invalid-request"
     title = "A field of the request is missing, unknown or out of range"
-    action = "See `errors` for each field, and docs/http.md for the format."
+    action = "Mend what `detail` and `errors` name; docs/http.md has the format."
+
+
+class RequestTooLargeError(RequestError):
+    status = 413
+    code = "request-too-large"
+    title = "The request's body is larger than this service reads"
+    action = "Send a shorter body; a video goes to POST /v1/videos."
 
 
 class NotFoundError(RequestError):

@@ -20,18 +20,21 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.api.body_limit import BodyLimitMiddleware
 from app.errors import (
     FramegateError,
     InvalidRequestError,
     MethodNotAllowedError,
     NotFoundError,
     RequestError,
+    RequestTooLargeError,
 )
 from observability.logs import log_event
 from observability.names import Event
 from observability.stages import current_trace_id
 
 PROBLEM_MEDIA_TYPE = "application/problem+json"
+MAX_BODY_BYTES = 1_048_576
 DRAIN_BYTES = 16 * 1024 * 1024
 DRAIN_S = 2.0
 
@@ -125,6 +128,7 @@ def install_problem_handlers(app: FastAPI) -> None:
     app.exception_handler(FramegateError)(_on_framegate_error)
     app.exception_handler(RequestValidationError)(_on_validation_error)
     app.exception_handler(HTTPException)(_on_http_exception)
+    app.add_middleware(BodyLimitMiddleware, max_bytes=MAX_BODY_BYTES)
     app.add_middleware(UnexpectedErrorMiddleware)
 
 
@@ -188,12 +192,22 @@ async def _on_framegate_error(request: Request, error: FramegateError) -> Proble
 
 
 async def _on_validation_error(request: Request, error: RequestValidationError) -> ProblemResponse:
-    fields = [
-        FieldError(field=".".join(map(str, item["loc"])), message=item["msg"])
-        for item in error.errors()
-    ]
+    fields = [_field_error(item, request) for item in error.errors()]
     detail = "; ".join(f"{item.field}: {item.message}" for item in fields[:3])
     return problem_response(InvalidRequestError(detail), request, errors=fields)
+
+
+def _field_error(item: dict[str, Any], request: Request) -> FieldError:
+    if item["type"] == "json_invalid":
+        _, position = item["loc"]
+        reason = item["ctx"]["error"]
+        return FieldError(field="body", message=f"no valid JSON at character {position}: {reason}")
+    media_type = request.headers.get("Content-Type", "")
+    if item["loc"] == ("body",) and "json" not in media_type.lower():
+        # What `curl -d` sends unless it is told otherwise.
+        message = f"sent as {media_type or 'nothing'}: send `Content-Type: application/json`"
+        return FieldError(field="body", message=message)
+    return FieldError(field=".".join(map(str, item["loc"])), message=item["msg"])
 
 
 async def _on_http_exception(request: Request, error: HTTPException) -> ProblemResponse:
@@ -206,6 +220,8 @@ async def _on_http_exception(request: Request, error: HTTPException) -> ProblemR
         response = problem_response(refused, request)
         response.headers.update(error.headers or {})
         return response
+    if error.status_code == 413:
+        return problem_response(RequestTooLargeError(error.detail), request)
     if error.status_code < 500:
         return problem_response(RequestError(error.detail), request)
     return problem_response(FramegateError(), request)

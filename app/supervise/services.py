@@ -88,6 +88,7 @@ def _gateway_spec(settings: Settings, listener: socket.socket) -> ServiceSpec:
         command=(
             *(sys.executable, "-m", "uvicorn", "app.main:create_app", "--factory"),
             *("--fd", str(listener.fileno())),
+            *("--http", "app.api.http_protocol:BoundedHttpProtocol"),
             *("--timeout-graceful-shutdown", str(grace_s)),
             # Requests have spans and metrics; a line for each check of health would drown the rest.
             *("--ws", "none", "--log-level", "warning", "--no-server-header"),

@@ -13,7 +13,12 @@ from fastapi import FastAPI, Query
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 
-from app.api.problems import ProblemDocument, documented_problems, install_problem_handlers
+from app.api.problems import (
+    MAX_BODY_BYTES,
+    ProblemDocument,
+    documented_problems,
+    install_problem_handlers,
+)
 from app.errors import BusyError, FramegateError, all_errors
 
 pytestmark = pytest.mark.anyio
@@ -164,3 +169,35 @@ async def test_retry_after_is_rounded_up() -> None:
         ]
 
     assert headers == ["1", "2", "7"]
+
+
+async def test_a_body_that_curl_sent_as_a_form_says_which_header_is_missing(
+    client: httpx.AsyncClient,
+) -> None:
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    problem = problem_of(await client.post("/items", content='{"count": 1}', headers=form))
+
+    assert "send `Content-Type: application/json`" in problem.detail
+
+
+async def test_broken_json_is_said_with_its_place(client: httpx.AsyncClient) -> None:
+    headers = {"Content-Type": "application/json"}
+    problem = problem_of(await client.post("/items", content='{"count": 1', headers=headers))
+
+    assert problem.detail.startswith("body: no valid JSON at character 11: ")
+
+
+@pytest.mark.parametrize("is_length_stated", [True, False])
+async def test_a_body_above_the_limit_is_refused(
+    client: httpx.AsyncClient, is_length_stated: bool
+) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(MAX_BODY_BYTES // 65_536 + 1):
+            yield b" " * 65_536
+
+    content = b" " * (MAX_BODY_BYTES + 1) if is_length_stated else pieces()
+    headers = {"Content-Type": "application/json"}
+    response = await client.post("/items", content=content, headers=headers)
+
+    assert (problem_of(response).status, response.headers["Connection"]) == (413, "close")
+    assert problem_of(response).type.endswith(":request-too-large")
