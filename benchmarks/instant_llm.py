@@ -1,4 +1,4 @@
-"""An OpenAI-compatible server that answers at once: all before the LLM can be measured."""
+"""An OpenAI-compatible server that answers at once, or after a fixed time: a known LLM."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -41,13 +41,18 @@ def _noting(arrivals_s: list[float]) -> type[asyncio.Protocol]:
     return Noting
 
 
-async def _chat(request: Request) -> Response:
-    await request.body()
-    return StreamingResponse(_chunks(), media_type="text/event-stream")
+def _answering_after(delay_s: float) -> Callable[[Request], Awaitable[Response]]:
+    async def chat(request: Request) -> Response:
+        await request.body()
+        return StreamingResponse(_chunks(delay_s), media_type="text/event-stream")
+
+    return chat
 
 
-async def _chunks() -> AsyncIterator[str]:
+async def _chunks(delay_s: float) -> AsyncIterator[str]:
+    """The delay is spread over the words, as a real answer's is."""
     for word in WORDS:
+        await asyncio.sleep(delay_s / len(WORDS))
         yield _data({"choices": [{"index": 0, "delta": {"content": word}}]})
     yield _data({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
     yield _data(
@@ -72,13 +77,13 @@ async def _health(_: Request) -> Response:
 
 
 @contextmanager
-def instant_llm() -> Iterator[InstantLlm]:
-    """Serve on a free loopback port from a thread of this process."""
+def instant_llm(delay_s: float = 0.0) -> Iterator[InstantLlm]:
+    """Serve on a free loopback port from a thread of this process; `delay_s` to the last word."""
     listener = socket.create_server(("127.0.0.1", 0))
     llm = InstantLlm(f"http://127.0.0.1:{listener.getsockname()[1]}")
     app = Starlette(
         routes=[
-            Route("/v1/chat/completions", _chat, methods=["POST"]),
+            Route("/v1/chat/completions", _answering_after(delay_s), methods=["POST"]),
             Route("/v1/models", _models),
             Route("/health", _health),
         ]

@@ -18,7 +18,8 @@ from shadow import niced, worker
 from shadow.order import Greeting, WorkOrder, WorkResult
 
 MAX_RESULT_BYTES = 4 * 1024 * 1024
-POLL_S = 0.05
+POLL_S = 0.25
+"""How often a late process is looked at."""
 
 
 class ProcessEndedError(Exception):
@@ -90,8 +91,13 @@ class ShadowProcess:
         self._connection.close()
 
     def _wait(self, deadline_s: float, patience_s: float) -> None:
-        started_s, waited_s = time.monotonic(), self._run_queue_wait_s()
-        while not self._connection.poll(POLL_S):
+        started_s = time.monotonic()
+        poll_s = min(POLL_S, deadline_s)
+        if self._connection.poll(poll_s):
+            return
+        # Looked at from here on only: most results are there by now.
+        waited_s = self._run_queue_wait_s()
+        while not self._connection.poll(poll_s):
             elapsed_s = time.monotonic() - started_s
             starved_s = self._run_queue_wait_s() - waited_s
             if elapsed_s > patience_s or elapsed_s - starved_s > deadline_s:

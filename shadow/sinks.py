@@ -6,7 +6,7 @@ import json
 import logging
 import os
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import fields
 from pathlib import Path
 from threading import Lock
 from typing import Protocol
@@ -101,9 +101,9 @@ class TelemetrySink:
         self._count(record)
         self._measure_side(record.control, ShadowSide.CONTROL)
         self._measure_side(record.shadow, ShadowSide.SHADOW)
-        log_event(
-            logger, Event.SHADOW_COMPARED, level=logging.INFO, exc_info=None, **_members(record)
-        )
+        if logger.isEnabledFor(logging.INFO):
+            members = _members(record)
+            log_event(logger, Event.SHADOW_COMPARED, level=logging.INFO, exc_info=None, **members)
 
     def close(self) -> None:
         """Nothing is kept open."""
@@ -141,15 +141,13 @@ def outcome_of(record: ComparisonRecord) -> ShadowOutcome:
 
 def without_texts(record: ComparisonRecord) -> dict[str, object]:
     """Every field but the texts that people wrote or read."""
-    members: dict[str, object] = asdict(record)
+    members = _fields(record)
     del members["question"]
-    for name, side in _sides(record):
-        members[name] = side
-    return members
+    return members | dict(_sides(record))
 
 
 def _sides(record: ComparisonRecord) -> list[tuple[str, dict[str, object]]]:
-    sides = [("control", asdict(record.control)), ("shadow", asdict(record.shadow))]
+    sides = [("control", _fields(record.control)), ("shadow", _fields(record.shadow))]
     for _, side in sides:
         del side["answer"]
     return sides
@@ -162,3 +160,8 @@ def _members(record: ComparisonRecord) -> dict[str, object]:
         del members[name], side["indices"], side["seconds"], side["sampler_options"]
         members |= {f"{name}_{field}": value for field, value in side.items()}
     return {name: value for name, value in members.items() if value is not None}
+
+
+def _fields(record: ComparisonRecord | SideRecord) -> dict[str, object]:
+    """Not `asdict`, which copies every frame."""
+    return {field.name: getattr(record, field.name) for field in fields(record)}
