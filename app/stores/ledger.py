@@ -14,7 +14,7 @@ from sqlalchemy import URL
 
 from app.errors import LedgerUnavailableError
 from app.stores import ledger_answers, ledger_comparisons, ledger_deletion, ledger_rollouts
-from app.stores.ledger_database import LedgerDatabase
+from app.stores.ledger_database import LedgerDatabase, LedgerVersionError
 from app.stores.ledger_rows import (
     Exposure,
     FeedbackChange,
@@ -40,12 +40,15 @@ class Ledger:
     def __init__(self, url: str | URL, *, clock: Callable[[], float] = time.time) -> None:
         self._database = LedgerDatabase(url)
         self._clock = clock
+        self.start_problem: str | None = None
+        """Why the database could not be used when the ledger was opened; None: it could."""
         try:
             self._database.prepare()
         except LedgerUnavailableError as exc:
-            self.start_problem: str | None = exc.detail
-        else:
-            self.start_problem = None
+            self.start_problem = exc.detail
+        except LedgerVersionError:
+            self._database.close()
+            raise
 
     @property
     def name(self) -> str:

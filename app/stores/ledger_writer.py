@@ -26,6 +26,9 @@ from shadow.records import ComparisonRecord
 
 logger = logging.getLogger(__name__)
 
+LAST_PAUSE_S = 0.1
+"""Between two attempts while it closes."""
+
 
 class RecordStore(Protocol):
     """The part of the ledger that is written in batches."""
@@ -189,7 +192,7 @@ class LedgerWriter:
         left_s = self._closes_at - monotonic()
         if left_s <= 0:
             return False
-        sleep(min(left_s, self._limits.first_retry_s))
+        sleep(min(left_s, LAST_PAUSE_S))
         return True
 
     def _is_written(self, lane: _Lane, records: list[Any]) -> bool:
