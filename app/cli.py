@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli_client import CliError, FramegateClient
+from app.cli_ledger import delete_user, feedback
 from app.cli_options import AsJson, Server, connect
 from app.cli_output import console, error_console, progress_bar, show_evidence, stream_answer
 from app.cli_output import show_samplers as print_samplers
@@ -41,6 +42,8 @@ app.add_typer(flags_app, name="flags")
 app.add_typer(kill_switch_app, name="kill-switch")
 app.add_typer(rollout_app, name="rollout")
 app.add_typer(shadow_app, name="shadow")
+app.command()(feedback)
+app.command()(delete_user)
 
 
 @app.command()

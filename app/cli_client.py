@@ -66,8 +66,8 @@ class FramegateClient:
     def put(self, path: str, body: Document) -> Document:
         return self._call("PUT", path, json=body)
 
-    def delete(self, path: str) -> None:
-        self._call("DELETE", path)
+    def delete(self, path: str) -> Document:
+        return self._call("DELETE", path)
 
     def _call(self, method: str, path: str, **arguments: Any) -> Document:
         response = self._reply(method, path, **arguments)
