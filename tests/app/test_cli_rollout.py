@@ -1,0 +1,82 @@
+"""`framegate rollout`, run as operators run it, against a real server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.app.answer_world import AnswerWorld, IndexedData, build_world, serving
+from tests.app.test_cli import CommandLine, failed
+
+BY = ("--who", "ana", "--why", "better on our questions")
+
+
+@pytest.fixture
+def world(tmp_path: Path, indexed: IndexedData) -> AnswerWorld:
+    return build_world(tmp_path / "data", indexed)
+
+
+@pytest.fixture
+def framegate(world: AnswerWorld, tmp_path: Path) -> Iterator[CommandLine]:
+    command_line = CommandLine(tmp_path / "data")
+    with serving(world) as address:
+        command_line.environment["FRAMEGATE_PORT"] = address.rpartition(":")[2]
+        yield command_line
+
+
+def test_a_whole_rollout_is_run_from_the_command_line(framegate: CommandLine) -> None:
+    before = framegate("rollout", "status")
+    started = framegate("rollout", "start", "bolt", "--stages", "1,25", "--dwell", "2h", *BY)
+    status = framegate("rollout", "status")
+    advanced = framegate("rollout", "advance", *BY)
+    rolled_back = framegate("rollout", "rollback", "--who", "bo", "--why", "looks [odd]")
+    history = framegate("rollout", "history")
+    listed = framegate("rollout", "list")
+
+    assert "There was no rollout yet" in failed(before)
+    assert started.returncode == 0, started.stderr
+    assert "Started: bolt for 1 % of the users, aks for the others." in started.stdout
+    assert "Next:   Goes to 25 % by itself; waits for the dwell time of 2 h" in started.stdout
+    assert "RUNNING  bolt against aks" in status.stdout
+    assert "[1] → 25 %" in status.stdout
+    assert "sampler_failure<=1%" in status.stdout
+    assert "0 users and 0 answers" in status.stdout
+    assert "Advanced: bolt from 1 to 25 % of the users." in advanced.stdout
+    assert "framegate rollout advance" in advanced.stdout
+    assert "Rolled back from 25 %: the next answer obeys." in rolled_back.stdout
+    assert "Everyone gets `aks` by the flag file." in rolled_back.stdout
+    for said in ("started", "advanced", "rolled back", "25 % → 0 %", "looks [odd]"):
+        assert said in history.stdout
+    assert "rolled back" in listed.stdout
+
+
+def test_documents_are_printed_for_programs(framegate: CommandLine) -> None:
+    started = json.loads(framegate("rollout", "start", "bolt", *BY, "--json").stdout)
+    status = json.loads(framegate("rollout", "status", "--json").stdout)
+    history = json.loads(framegate("rollout", "history", "--json").stdout)
+
+    assert started["rollout_id"] == status["rollout_id"]
+    assert [step["kind"] for step in history["steps"]] == ["started"]
+
+
+def test_what_cannot_be_is_said_with_the_way_out(framegate: CommandLine) -> None:
+    twice = framegate("rollout", "start", "aks", *BY)
+    guard = framegate("rollout", "start", "bolt", "--guard", "speed<=1", *BY)
+    stages = framegate("rollout", "start", "bolt", "--stages", "few,many", *BY)
+    dwell = framegate("rollout", "start", "bolt", "--dwell", "soon", *BY)
+
+    assert "Everyone gets `aks` already" in failed(twice)
+    assert "no figure `speed`" in failed(guard)
+    assert "write whole percents" in failed(stages)
+    assert "write 45s, 30m, 1h or 2d" in failed(dwell)
+
+
+def test_an_offline_score_is_recorded(framegate: CommandLine) -> None:
+    run = framegate(
+        "rollout", "score", "bolt", "0.61", "--dataset", "ours", "--questions", "200", *BY
+    )
+    assert "Recorded: bolt" in run.stdout
+    assert "--guard 'offline_score>=1x'" in run.stdout
