@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shadow.records import ComparisonKind, ComparisonRecord
@@ -108,6 +108,7 @@ def test_the_order_of_the_records_does_not_matter() -> None:
     assert build_report(shuffled, SCOPE) == build_report(records, SCOPE)
 
 
+@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 1000), num_records=st.integers(0, 60), num_users=st.integers(1, 30))
 def test_bounds_hold_the_mean_and_quantiles_ascend(
     seed: int, num_records: int, num_users: int

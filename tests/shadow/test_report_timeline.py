@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shadow.report_timeline import (
@@ -17,6 +17,7 @@ from shadow.report_timeline import (
 Times = st.lists(st.floats(0, 1), max_size=MAX_PICTURES).map(sorted)
 
 
+@settings(deadline=None)
 @given(times=Times)
 def test_pictures_neither_overlap_nor_leave_the_axis(times: list[float]) -> None:
     placed = place_pictures(times)
@@ -46,6 +47,7 @@ def test_the_chosen_frames_are_few_distinct_and_hold_both_ends(num_all: int) -> 
     assert not chosen or (chosen[0], chosen[-1]) == (0, num_all - 1)
 
 
+@settings(deadline=None)
 @given(video_seconds=st.floats(0.001, 200_000))
 def test_labels_are_few_and_within_the_video(video_seconds: float) -> None:
     times = axis_label_times(video_seconds)
