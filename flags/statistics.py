@@ -69,10 +69,8 @@ def _lower_bound(distinct: Floats, counts: Ints, alpha: float) -> float:
     top = min(mean, 1.0 - _ROOT_TOLERANCE)
     if surplus(least) <= 0.0:
         return 0.0
-    if surplus(top) >= 0.0:
-        return top
     root = float(brentq(surplus, least, top, xtol=_ROOT_TOLERANCE * mean, rtol=_ROOT_TOLERANCE))
-    return max(0.0, root * (1.0 - 4 * _ROOT_TOLERANCE))
+    return root * (1.0 - 4 * _ROOT_TOLERANCE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,15 @@ def test_evidence_against_a_greater_mean_is_never_greater(
     assert log_evidence(values, counts, mean + step) <= log_evidence(values, counts, mean) + 1e-9
 
 
+def test_one_failure_among_very_many_users_shows_nothing() -> None:
+    assert mean_bounds(np.array([1.0, *[0.0] * 5000]), ALPHA).lower == 0.0
+
+
+def test_values_that_are_all_the_greatest_are_bounded_below_it() -> None:
+    bounds = mean_bounds(np.ones(1000), ALPHA)
+    assert 0.99 < bounds.lower < bounds.upper == 1.0
+
+
 def test_no_users_bound_nothing() -> None:
     bounds = mean_bounds(np.empty(0), ALPHA)
     assert (bounds.lower, bounds.upper) == (0.0, 1.0)
