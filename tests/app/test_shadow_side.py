@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from shadow.sinks import without_texts
 from tests.app.answer_world import QUESTION, IndexedData, ask, running
 from tests.app.shadow_world import (
     cache_contents,
@@ -53,6 +55,22 @@ async def test_an_answer_is_compared_with_what_the_shadow_would_have_chosen(
         assert -1 <= side["relevance"] <= 1
         assert side["scene_coverage"] > 0
     assert 0 <= line["overlap_exact"] <= line["overlap_within"] <= 1
+
+
+async def test_the_ledger_gets_the_whole_comparison_with_its_texts(
+    tmp_path: Path, indexed: IndexedData
+) -> None:
+    flags = shadow_flags("aks", "uniform", answer_rate=1.0)
+    world = shadow_world(tmp_path, indexed, flags)
+    async with running(world) as client:
+        answer = await ask(client, indexed.long_id)
+        [line] = await comparisons(world)
+        ledger = world.gateway.ledger.ledger
+        await until(lambda: ledger.comparisons(0.0, 1e12) != [])
+        [record] = ledger.comparisons(0.0, 1e12)
+    assert json.loads(json.dumps(without_texts(record))) == line
+    assert record.question == QUESTION
+    assert record.control.answer == record.shadow.answer == answer["answer"]
 
 
 @pytest.mark.parametrize("sampler_id", ["aks", "bolt", "shot", "fps", "uniform"])
