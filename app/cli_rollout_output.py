@@ -101,7 +101,9 @@ def _show_report(rollout: Document, report: Document) -> None:
         for arm in ("candidate", "control")
     )
     _say(f"Seen:   {seen}; {plan}")
-    table = Table("guard", rollout["candidate"], rollout["control"], "verdict", "why")
+    table = Table()
+    for heading in ("guard", rollout["candidate"], rollout["control"], "verdict", "why"):
+        table.add_column(heading, overflow="fold")
     for guard in report["guards"]:
         figure = parse_guard(guard["guard"]).figure
         verdict = Text(guard["verdict"], style=VERDICT_COLOURS[guard["verdict"]])

@@ -200,7 +200,7 @@ class RolloutNotPossibleError(RequestError):
     status = 409
     code = "rollout-refused"
     title = "The rollout cannot do this now"
-    action = "`detail` says what to do first."
+    action = "Do that first, then send the command again."
 
 
 class FlagFileUnusableError(RequestError):

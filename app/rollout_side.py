@@ -57,6 +57,7 @@ class RolloutSide:
     ledger: Ledger
     calls: LedgerCalls
     editor: FlagFileEditor
+    kill_switch: KillSwitch
     table: SamplerTable
 
 
@@ -92,5 +93,13 @@ def build_rollout_side(parts: RolloutParts) -> RolloutSide:
         RunnerTimes(settings.rollout_tick_s, settings.rollout_lease_s),
     )
     return RolloutSide(
-        controller, runner, telemetry, facts, ledger, parts.calls, editor, parts.table
+        controller,
+        runner,
+        telemetry,
+        facts,
+        ledger,
+        parts.calls,
+        editor,
+        parts.kill_switch,
+        parts.table,
     )

@@ -32,6 +32,7 @@ from app.errors import (
 from app.rollout_side import RolloutSide
 from app.stores.ledger_rollouts import RolloutConflictError
 from flags.flag_edit import UneditableFlagsError, read_serving
+from flags.keys import BASELINE
 from flags.rollout_changes import By, serving_text
 from flags.rollout_needs import NoSuchRolloutError, RolloutRefusedError
 from flags.rollout_plan import RolloutState, RolloutStep
@@ -149,6 +150,9 @@ class RolloutDesk:
     def _flags_text(self) -> str:
         side = self._side
         try:
-            return serving_text(read_serving(side.editor.read(), side.table.ids))
+            text = serving_text(read_serving(side.editor.read(), side.table.ids))
         except UneditableFlagsError as exc:
-            return f"The flag file cannot be used: {exc}"
+            text = f"The flag file cannot be used: {exc}"
+        if side.kill_switch.read().is_on:
+            return f"The kill switch is on, everyone gets `{BASELINE}`. But for that: {text}"
+        return text
