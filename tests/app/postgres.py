@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import shutil
 import subprocess
 import tempfile
@@ -83,6 +84,8 @@ def _started(folder: Path) -> PostgresServer:
     try:
         # Not at the top: it looks for its runtime folder when it is imported.
         pgserver = importlib.import_module("pgserver")
+        # It goes on talking at the interpreter's end, when nobody can listen.
+        logging.getLogger("pgserver").setLevel(logging.WARNING)
         server: PostgresServer = pgserver.get_server(folder / "data")
     except (ImportError, OSError, subprocess.SubprocessError) as exc:
         pytest.skip(f"needs PostgreSQL (extra `dev`): {exc}")
