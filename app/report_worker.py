@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import logging
 import os
 import signal
 import sys
@@ -50,6 +51,8 @@ def made(job: ReportJob) -> str:
     report = build_report(records, job.scope)
     if not job.is_page:
         return report.model_dump_json()
+    # Else it tells standard error, which is the gateway's, of the fonts that it looks through.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     # Imported here because it brings matplotlib, which a document does not need.
     page = importlib.import_module("shadow.report_page")
     html: str = page.render_page(
