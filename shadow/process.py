@@ -30,6 +30,10 @@ class OverrunError(Exception):
     """Nothing came within the deadline."""
 
 
+class StarvedError(Exception):
+    """Nothing came, because the process was hardly ever given a processor."""
+
+
 class ShadowProcess:
     """One running process in a process group of its own. Used from one thread; `kill` from any."""
 
@@ -64,7 +68,7 @@ class ShadowProcess:
             raise ProcessEndedError(self._end_text()) from exc
 
     def receive(self, deadline_s: float, patience_s: float) -> WorkResult:
-        """The next result. Raises `ProcessEndedError`, `OverrunError`.
+        """The next result. Raises `ProcessEndedError`, `OverrunError`, `StarvedError`.
 
         The deadline's clock stands still while the process waits for a processor, as it yields to
         everyone; `patience_s` bounds the whole wait.
@@ -96,20 +100,31 @@ class ShadowProcess:
         if self._connection.poll(poll_s):
             return
         # Looked at from here on only: most results are there by now.
-        waited_s = self._run_queue_wait_s()
+        used_s, processor_s = poll_s, self._processor_s()
         while not self._connection.poll(poll_s):
-            elapsed_s = time.monotonic() - started_s
-            starved_s = self._run_queue_wait_s() - waited_s
-            if elapsed_s > patience_s or elapsed_s - starved_s > deadline_s:
+            before_s, processor_s = processor_s, self._processor_s()
+            used_s += processor_s - before_s if self._wants_processor() else poll_s
+            if used_s > deadline_s:
                 raise OverrunError
+            if time.monotonic() - started_s > patience_s:
+                raise StarvedError
 
-    def _run_queue_wait_s(self) -> float:
-        """Seconds that its main thread was ready to run and did not; 0 where nobody counts them."""
+    def _processor_s(self) -> float:
+        """Seconds that its main thread has run; always 0 where nobody counts them."""
+        # Its wait for a processor is counted beside them, but only once that has ended.
+        text = self._proc_text("schedstat")
+        return int(text.split()[0]) / 1e9 if text else 0.0
+
+    def _wants_processor(self) -> bool:
+        """Its main thread runs, or would if it were let."""
+        # The name in parentheses may hold anything, so the state is looked for after its end.
+        return self._proc_text("stat").rpartition(")")[2].split()[:1] == ["R"]
+
+    def _proc_text(self, name: str) -> str:
         try:
-            text = Path(f"/proc/{self._popen.pid}/schedstat").read_text(encoding="ascii")
-            return int(text.split()[1]) / 1e9
-        except (OSError, IndexError, ValueError):
-            return 0.0
+            return Path(f"/proc/{self._popen.pid}/{name}").read_text(encoding="utf-8")
+        except OSError:
+            return ""
 
     def _end_text(self) -> str:
         self.kill()

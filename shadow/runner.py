@@ -16,12 +16,12 @@ from typing import Protocol, TypeAlias
 from observability.names import SamplerFailure
 from observability.shadow_names import ShadowShed, ShadowSide
 from shadow.order import Greeting, SideResult, WorkOrder, WorkResult
-from shadow.process import OverrunError, ProcessEndedError, ShadowProcess
+from shadow.process import OverrunError, ProcessEndedError, ShadowProcess, StarvedError
 
 START_DEADLINE_S = 20.0
 START_AGAIN_S = 5.0
 """After a start that failed, so long nothing is started."""
-PATIENCE = 5.0
+PATIENCE = 10.0
 """A process that is kept from running gets so many times its deadline."""
 
 Done: TypeAlias = Callable[[WorkResult | ShadowShed], None]
@@ -134,10 +134,18 @@ class ShadowRunner:
         process = self._running_process()
         if process is None:
             return ShadowShed.CLOSING if self._closing.is_set() else ShadowShed.NO_PROCESS
-        return self._judged(self._carried_out(process, order), order)
+        try:
+            return self._judged(self._carried_out(process, order), order)
+        except StarvedError:
+            self._end_process()
+            self._parts.reports.restarted()
+            return ShadowShed.LOAD
 
     def _carried_out(self, process: ShadowProcess, order: WorkOrder) -> WorkResult:
-        """The result; where the process had to be ended, as far as it got, with who is to blame."""
+        """The result; where the process had to be ended, as far as it got, with who is to blame.
+
+        Raises `StarvedError`: nobody is to blame.
+        """
         deadline_s = self._parts.limits.deadline_s
         result = WorkResult()
         try:
@@ -187,7 +195,7 @@ class ShadowRunner:
             return None
         try:
             process.receive(START_DEADLINE_S, PATIENCE * START_DEADLINE_S)
-        except (OverrunError, ProcessEndedError) as exc:
+        except (OverrunError, ProcessEndedError, StarvedError) as exc:
             self._end_process()
             if not self._closing.is_set():
                 self._retry_at_s = monotonic() + START_AGAIN_S

@@ -23,7 +23,7 @@ from tests.shadow.made_video import open_nothing, order
 from tests.shadow.rogues import TARGETS
 
 ROOT = Path(__file__).resolve().parents[2]
-WAIT_S = 60.0
+WAIT_S = 120.0
 DEADLINE_S = 1.0
 
 
@@ -50,6 +50,7 @@ class Shadow:
     runner: ShadowRunner
     told: Told
     outcomes: Queue[WorkResult | ShadowShed] = field(default_factory=Queue)
+    num_starved: int = 0
 
     def offer(self, one: WorkOrder) -> ShadowShed | None:
         return self.runner.offer(one, self.outcomes.put)
@@ -58,8 +59,17 @@ class Shadow:
         assert self.offer(one) is None
         return self.outcomes.get(timeout=WAIT_S)
 
+    def unstarved(self, one: WorkOrder) -> WorkResult | ShadowShed:
+        """Tried again where a busy machine left the process without a processor."""
+        outcome = self.outcome(one)
+        while outcome is ShadowShed.LOAD:
+            self.num_starved += 1
+            assert self.num_starved < 5
+            outcome = self.outcome(one)
+        return outcome
+
     def side(self, one: WorkOrder) -> SideResult:
-        result = self.outcome(one)
+        result = self.unstarved(one)
         assert isinstance(result, WorkResult)
         assert result.shadow is not None
         return result.shadow
@@ -70,11 +80,15 @@ def make_shadow() -> Iterator[Callable[..., Shadow]]:
     made: list[Shadow] = []
 
     def make(
-        *, is_loaded: bool = False, queue_size: int = 8, rule: BreakerRule | None = None
+        *,
+        is_loaded: bool = False,
+        queue_size: int = 8,
+        deadline_s: float = DEADLINE_S,
+        rule: BreakerRule | None = None,
     ) -> Shadow:
         told = Told()
         parts = RunnerParts(
-            limits=RunnerLimits(queue_size, DEADLINE_S),
+            limits=RunnerLimits(queue_size, deadline_s),
             greeting=Greeting(TARGETS),
             resting=SamplerBreaker(rule or BreakerRule(max_overruns=1000), time.monotonic),
             reports=told,
@@ -129,7 +143,7 @@ def test_a_rogue_fails_alone_and_the_next_comparison_succeeds(
 ) -> None:
     failed = shadow.side(order(sampler_id))
     assert failed.failure_kind == kind
-    assert shadow.told.num_restarts == int(is_killed)
+    assert shadow.told.num_restarts == int(is_killed) + shadow.num_starved
     assert shadow.side(order("bolt")).failure_kind is None
     assert shadow.told.failures == []
 
@@ -151,8 +165,8 @@ def test_the_children_of_a_killed_sampler_go_with_it(shadow: Shadow, tmp_path: P
 
 
 def test_a_control_that_fails_when_called_again_sheds_the_comparison(shadow: Shadow) -> None:
-    assert shadow.outcome(order("bolt", "raising")) is ShadowShed.CONTROL_FAILED
-    assert shadow.outcome(order("bolt", "sleeping")) is ShadowShed.CONTROL_FAILED
+    assert shadow.unstarved(order("bolt", "raising")) is ShadowShed.CONTROL_FAILED
+    assert shadow.unstarved(order("bolt", "sleeping")) is ShadowShed.CONTROL_FAILED
 
 
 def test_a_video_that_is_gone_sheds_the_comparison(shadow: Shadow) -> None:
@@ -163,6 +177,33 @@ def test_under_load_what_waits_is_shed(make_shadow: Callable[..., Shadow]) -> No
     busy = make_shadow(is_loaded=True)
     assert busy.outcome(order("bolt")) is ShadowShed.LOAD
     assert busy.runner.pid is None
+
+
+HOG = "import os; os.sched_setaffinity(0, {%d})\nwhile True: pass"
+
+
+def test_a_process_that_is_kept_from_running_is_not_the_sampler_s_fault(
+    make_shadow: Callable[..., Shadow],
+) -> None:
+    shadow = make_shadow(deadline_s=0.4)
+    assert isinstance(shadow.unstarved(order("counting")), WorkResult)
+    pid, core = shadow.runner.pid, min(os.sched_getaffinity(0))
+    assert pid is not None
+    os.sched_setaffinity(pid, {core})
+    with subprocess.Popen([sys.executable, "-c", HOG % core]) as hog:
+        try:
+            time.sleep(0.3)
+            outcome = shadow.outcome(order("counting"))
+        finally:
+            hog.kill()
+    # An idle task gets some 0.3 % of a core that another one wants: it ends in time, or does not.
+    if isinstance(outcome, WorkResult):
+        assert outcome.shadow is not None
+        assert outcome.shadow.failure_kind is None
+        assert outcome.shadow.latency_s < DEADLINE_S
+    else:
+        assert outcome is ShadowShed.LOAD
+    assert shadow.side(order("counting")).failure_kind is None
 
 
 def test_a_full_queue_sheds_at_once(make_shadow: Callable[..., Shadow]) -> None:
