@@ -177,6 +177,8 @@ class RolloutController:
         Raises `UneditableFlagsError` where a due step cannot be taken; the next look tries again.
         """
         store = self._needs.store
+        if store.active_rollout() is None and store.open_intent() is None:
+            return None
         with self._needs.editor.locked():
             recovered = self._journal.recover()
             rollout = store.active_rollout()

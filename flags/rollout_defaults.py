@@ -18,5 +18,5 @@ DEFAULT_GUARDS: Final = (
     "encoder_device_s<=+0.2s",
 )
 """Every one can be measured in every profile. What may be next to nothing in the control, such as
-the selection of `uniform`, is limited by a difference, never by a ratio. None is about how good the answers are: add
-`answer_agreement`, `feedback` or `offline_score` where they are known."""
+the selection of `uniform`, is limited by a difference, never by a ratio. None is about how good the
+answers are: add `answer_agreement`, `feedback` or `offline_score` where they are known."""

@@ -137,9 +137,16 @@ class Journal:
     def _step(self, change: Change, before: bytes | None, after: bytes | None) -> RolloutStep:
         rollout = change.rollout
         steps = self._needs.store.rollout_steps(rollout.rollout_id)
+        if before is None or after is None:
+            # Whether the file is ours can be told only once it is readable again.
+            digests = (steps[-1].flag_digest_after,) * 2
+            samplers = (_noted(steps[-1]).get("sampler_after"),) * 2
+        else:
+            digests = (content_digest(before), content_digest(after))
+            samplers = (sampler_digest(before), sampler_digest(after))
         flags = {
-            "sampler_before": before and sampler_digest(before),
-            "sampler_after": after and sampler_digest(after),
+            "sampler_before": samplers[0],
+            "sampler_after": samplers[1],
             "edit": change.edit and change.edit.to_document(),
         }
         return RolloutStep(
@@ -154,8 +161,8 @@ class Journal:
             stage=rollout.stage,
             epoch=rollout.epoch,
             salt=rollout.salt,
-            flag_digest_before="" if before is None else content_digest(before),
-            flag_digest_after="" if after is None else content_digest(after),
+            flag_digest_before=digests[0],
+            flag_digest_after=digests[1],
             evidence={**change.evidence, FLAGS_EVIDENCE: flags},
         )
 

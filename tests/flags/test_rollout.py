@@ -287,6 +287,25 @@ def test_half_a_file_is_news_only_when_it_stays(world: RolloutWorld) -> None:
         world.controller.rollback("r1", BO)
 
 
+def test_a_pause_while_the_file_is_away_does_not_make_it_somebody_elses(
+    world: RolloutWorld,
+) -> None:
+    before = world.start()
+    good = world.path.read_bytes()
+    world.path.unlink()
+    world.controller.pause("r1", BO)
+    world.path.write_bytes(good)
+    assert world.controller.tick() is None
+    world.controller.resume("r1", ANA)
+    assert (world.rollout().salt, world.rollout().epoch) == (before.salt, 1)
+
+
+def test_without_a_rollout_the_flag_file_need_not_be_there(world: RolloutWorld) -> None:
+    world.path.unlink()
+    world.path.parent.rename(world.path.parent.with_name("elsewhere"))
+    assert world.controller.tick() is None
+
+
 def test_an_edit_beside_an_advance_by_hand_is_refused(world: RolloutWorld) -> None:
     world.start()
     world.edit_sampler_flag(defaultVariant="uniform")
