@@ -119,6 +119,18 @@ def test_the_http_reference_lists_the_events_in_their_order() -> None:
         "KillSwitchDocument",
         "SamplerListing",
         "OptionDocument",
+        "StartBody",
+        "RollbackBody",
+        "RolloutDocument",
+        "RolloutSummary",
+        "FactsDocument",
+        "ReportDocument",
+        "GuardDocument",
+        "ArmDocument",
+        "SampleRatioDocument",
+        "StepDocument",
+        "ScoreBody",
+        "ScoreDocument",
     ],
 )
 def test_every_field_stands_in_the_http_reference(openapi: dict[str, Any], schema: str) -> None:
