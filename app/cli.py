@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli_client import CliError, FramegateClient
+from app.cli_kill_switch import kill_switch_app
 from app.cli_ledger import delete_user, feedback
 from app.cli_options import AsJson, Server, connect
 from app.cli_output import console, error_console, progress_bar, show_evidence, stream_answer
@@ -18,12 +19,15 @@ from app.cli_output import show_videos as print_videos
 from app.cli_rollout import rollout_app
 from app.cli_shadow import shadow_app
 from app.demo import run_demo
-from app.settings import SettingsError, changed_settings, load_settings
+from app.sampler_table import SamplerTable
+from app.settings import Settings, SettingsError, changed_settings, load_settings
+from app.stores.library import DEFAULT_ENCODER
 from app.supervise.services import serve as serve_forever
 from app.supervise.services import stop as stop_service
 from flags.check import check_flag_text
 from flags.findings import Severity
-from flags.kill_switch import FileKillSwitch
+from flags.provider import MAX_FLAG_FILE_BYTES
+from flags.stamped_file import StampedFile, UnreadableFileError
 from samplers.contract import SamplerError
 from samplers.registry import load_registry
 
@@ -34,10 +38,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 flags_app = typer.Typer(help="Flag files.", no_args_is_help=True)
-kill_switch_app = typer.Typer(
-    help="Force the baseline sampler for every answer, whatever the flags say.",
-    no_args_is_help=True,
-)
 app.add_typer(flags_app, name="flags")
 app.add_typer(kill_switch_app, name="kill-switch")
 app.add_typer(rollout_app, name="rollout")
@@ -60,7 +60,14 @@ def serve(
         )
     changes = {k: v for k, v in {"host": host, "port": port}.items() if v is not None}
     settings = changed_settings(load_settings(), changes)
+    check_samplers(settings)
     raise typer.Exit(asyncio.run(serve_forever(settings)))
+
+
+def check_samplers(settings: Settings) -> None:
+    """Raises the `SamplerError` at which the gateway would end, each time it is started anew."""
+    registry = load_registry(settings.extra_sampler_targets)
+    SamplerTable(registry, settings.sampler_options, encoder=DEFAULT_ENCODER)
 
 
 @app.command()
@@ -149,50 +156,19 @@ def flags_check(
     settings = load_settings()
     known = frozenset(load_registry(settings.extra_sampler_targets).ids)
     try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as exc:
-        raise CliError(f"{file} cannot be read: {exc}") from exc
-    findings = check_flag_text(text, known)
+        content = StampedFile(file, max_bytes=MAX_FLAG_FILE_BYTES).read()
+    except UnreadableFileError as exc:
+        raise CliError(f"{file} cannot be read: {exc}.") from exc
+    if content is None:
+        raise CliError(f"{file} cannot be read: there is no such file.")
+    findings = check_flag_text(content, known)
     for finding in findings:
         colour = "red" if finding.severity is Severity.ERROR else "yellow"
-        console.print(str(finding), style=colour, markup=False, highlight=False)
+        console.print(str(finding), style=colour, highlight=False)
     has_errors = any(finding.severity is Severity.ERROR for finding in findings)
     if not findings:
         console.print(f"{file}: no findings.")
     raise typer.Exit(1 if has_errors else 0)
-
-
-def _kill_switch() -> FileKillSwitch:
-    return FileKillSwitch(load_settings().kill_switch_path)
-
-
-@kill_switch_app.command("on")
-def kill_switch_on(
-    why: Annotated[str, typer.Option(help="Kept with the switch and shown in /readyz.")],
-    who: Annotated[str, typer.Option(help="Your name.")] = "command line",
-) -> None:
-    """Every next answer is by `uniform`. Works also while the service is down."""
-    state = _kill_switch().set(is_on=True, who=who, why=why)
-    console.print(f"Kill switch ON since {state.at}: the next answer uses `uniform`.")
-    console.print("Back to the flags: framegate kill-switch off --why …")
-
-
-@kill_switch_app.command("off")
-def kill_switch_off(
-    why: Annotated[str, typer.Option(help="Kept with the switch.")],
-    who: Annotated[str, typer.Option(help="Your name.")] = "command line",
-) -> None:
-    """Let the flags decide again."""
-    _kill_switch().set(is_on=False, who=who, why=why)
-    console.print("Kill switch off: the flags decide the next answer.")
-
-
-@kill_switch_app.command("status")
-def kill_switch_status() -> None:
-    """Is it on, since when, by whom and why."""
-    state = _kill_switch().read()
-    text = "ON" if state.is_on else "off"
-    console.print(f"Kill switch {text}. {state.at} {state.who} {state.why}".strip())
 
 
 def main() -> None:
@@ -200,7 +176,7 @@ def main() -> None:
     try:
         app()
     except (CliError, SettingsError, SamplerError) as exc:
-        error_console.print(f"Error: {exc}", style="red", markup=False, highlight=False)
+        error_console.print(f"Error: {exc}", style="red", highlight=False)
         raise SystemExit(1) from exc
 
 

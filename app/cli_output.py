@@ -15,8 +15,12 @@ from app.cli_client import CliError, FramegateClient
 
 Document = dict[str, Any]
 
-console = Console()
-error_console = Console(stderr=True)
+# What is printed comes from callers, samplers and files: nothing in it is markup.
+console = Console(markup=False, emoji=False)
+error_console = Console(stderr=True, markup=False, emoji=False)
+
+UNCUT_WIDTH = 500
+"""Columns for a table that the terminal may wrap, but that must not be cut."""
 
 
 @contextmanager
@@ -78,19 +82,27 @@ def show_evidence(answer: Document) -> None:
 
 
 def show_videos(videos: list[Document]) -> None:
-    table = Table("video", "status", "seconds", "frames", "candidates", "size")
+    """One line a video, as wide as it is: a `video_id` that was cut could not be used."""
+    table = Table("video", "status", "seconds", "frames", "candidates", "size", box=None)
     for video in videos:
         facts = video.get("facts") or {}
-        progress = f" {video['progress']:.0%}" if video["status"] == "processing" else ""
         table.add_row(
             video["video_id"],
-            video["status"] + progress,
+            _status_text(video),
             f"{facts['duration_s']:.2f}" if facts else "",
             str(facts.get("num_frames", "")),
             str(facts.get("num_candidates", "")),
             f"{video['size_bytes'] / 1e6:.1f} MB",
         )
-    console.print(table)
+    Console(width=UNCUT_WIDTH, markup=False, emoji=False).print(table)
+
+
+def _status_text(video: Document) -> str:
+    if video["status"] == "processing":
+        return f"processing {video['progress']:.0%}"
+    if video["problem"]:
+        return f"{video['status']}: {video['problem']['type'].rpartition(':')[2]}"
+    return str(video["status"])
 
 
 def show_samplers(document: Document) -> None:
@@ -107,4 +119,4 @@ def show_samplers(document: Document) -> None:
         )
     console.print(table)
     for unavailable in document["unavailable"]:
-        console.print(f"[red]unavailable[/red] {unavailable['id']}: {unavailable['error']}")
+        console.print(f"unavailable {unavailable['id']}: {unavailable['error']}", style="red")

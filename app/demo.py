@@ -23,7 +23,8 @@ QUESTIONS = (
     "Where does this take place?",
     "What happens at the end of the clip?",
 )
-START_TIMEOUT_S = 400.0
+START_TIMEOUT_S = 1200.0
+"""On a busy machine a first start, which makes the language model, takes two tries of its server."""
 POLL_S = 0.5
 
 
@@ -50,7 +51,7 @@ def run_demo(settings: Settings) -> None:
         if client.is_alive():
             console.print(f"Using the service that already runs at {url}.")
         else:
-            with _step("start the service (gateway, encoder, language model)"):
+            with _step("start the service (the first start makes the language model: minutes)"):
                 _start(client, settings, port)
         with _step(f"ingest {CLIP_NAME} ({clip.stat().st_size / 1e6:.1f} MB)"):
             video = client.upload(clip, lambda _: None)
@@ -66,7 +67,7 @@ def run_demo(settings: Settings) -> None:
 
 
 def _ask(client: FramegateClient, video_id: str, duration_s: float, question: str) -> None:
-    console.print(f"\n[bold]{question}[/bold]")
+    console.print(f"\n{question}", style="bold")
     answer = stream_answer(client, {"video_id": video_id, "question": question}, echo=True)
     show_evidence(answer)
     _check_evidence(answer, duration_s)
@@ -95,16 +96,17 @@ def _start(client: FramegateClient, settings: Settings, port: int) -> None:
             start_new_session=True,
         )
     deadline = time.monotonic() + START_TIMEOUT_S
-    ready: set[str] = set()
+    told: dict[str, str] = {}
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise CliError(f"The service stopped while starting; see {log_path}.")
         document = client.readiness() or {}
         parts: dict[str, Any] = document.get("parts", {})
         for name, part in parts.items():
-            if part["is_ready"] and name not in ready:
-                ready.add(name)
-                console.print(f"  {name} is ready: {part['detail']}", highlight=False)
+            text = f"ready: {part['detail']}" if part["is_ready"] else part["process"]
+            if text and told.get(name) != text:
+                told[name] = text
+                console.print(f"  {name}: {text}", highlight=False)
         if document.get("is_ready"):
             return
         time.sleep(POLL_S)

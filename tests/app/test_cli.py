@@ -34,7 +34,11 @@ class CommandLine:
 
     def __init__(self, data_dir: Path) -> None:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(ENV_PREFIX)}
-        self.environment = kept | {"FRAMEGATE_DATA_DIR": str(data_dir), "COLUMNS": "200"}
+        self.environment = kept | {
+            "FRAMEGATE_DATA_DIR": str(data_dir),
+            "FRAMEGATE_PORT": "9",  # Where nobody listens.
+            "COLUMNS": "200",
+        }
 
     def __call__(self, *arguments: str) -> Run:
         return subprocess.run(
@@ -149,9 +153,27 @@ def test_a_flag_file_that_is_not_there_is_an_error(framegate: CommandLine) -> No
     assert "cannot be read" in failed(framegate("flags", "check", "/nonesuch.json"))
 
 
-def test_the_kill_switch_works_while_the_service_is_down(framegate: CommandLine) -> None:
+def test_a_flag_file_that_never_ends_is_refused(framegate: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "large.json").write_bytes(b" " * 1_000_001)
+    assert "not a regular file" in failed(framegate("flags", "check", "/dev/zero"))
+    assert "larger than" in failed(framegate("flags", "check", str(tmp_path / "large.json")))
+
+
+def test_a_listed_video_id_is_whole_on_a_narrow_terminal(
+    connected: CommandLine, indexed: IndexedData
+) -> None:
+    connected.environment["COLUMNS"] = "60"
+    assert indexed.short_id in connected("videos").stdout
+
+
+def test_the_kill_switch_works_while_the_service_is_down(
+    framegate: CommandLine, tmp_path: Path
+) -> None:
+    (tmp_path / "data").mkdir()
     assert framegate("kill-switch", "status").stdout.startswith("Kill switch off.")
-    assert "ON" in framegate("kill-switch", "on", "--why", "worse", "--who", "ana").stdout
+    set_on = framegate("kill-switch", "on", "--why", "worse", "--who", "ana")
+    assert "ON" in set_on.stdout
+    assert "none answers at http://127.0.0.1:9" in set_on.stdout
     assert "ana worse" in framegate("kill-switch", "status").stdout
     assert framegate("kill-switch", "off", "--why", "better").returncode == 0
     assert framegate("kill-switch", "status").stdout.startswith("Kill switch off.")
@@ -165,11 +187,46 @@ def test_the_kill_switch_of_the_command_line_decides_the_next_answer(
     assert json.loads(run.stdout)["evidence"]["sampler"]["reason"] == "KILL_SWITCH"
 
 
+def test_a_kill_switch_that_no_service_looks_at_is_an_error(
+    connected: CommandLine, tmp_path: Path
+) -> None:
+    connected.environment["FRAMEGATE_DATA_DIR"] = str(tmp_path / "elsewhere")
+    assert "does not exist" in failed(connected("kill-switch", "on", "--why", "worse"))
+
+    (tmp_path / "elsewhere").mkdir()
+    refused = failed(connected("kill-switch", "on", "--why", "worse"))
+    assert "works on another data folder" in refused
+    assert "works on another data folder" in failed(connected("kill-switch", "status"))
+
+
+def test_a_kill_switch_that_cannot_be_written_is_one_line(
+    framegate: CommandLine, tmp_path: Path
+) -> None:
+    (tmp_path / "data" / "kill-switch.json").mkdir(parents=True)
+    run = framegate("kill-switch", "on", "--why", "worse")
+    assert "is as it was" in failed(run)
+
+
 @pytest.mark.parametrize("workers", ["2", "0"])
 def test_more_than_one_gateway_is_refused_with_the_reason(
     framegate: CommandLine, workers: str
 ) -> None:
     assert "one gateway process" in failed(framegate("serve", "--workers", workers))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("SAMPLER_OPTIONS", '{"aks": {"t1": "high"}}', "t1"),
+        ("SAMPLER_OPTIONS", '{"nonesuch": {}}', "no sampler 'nonesuch'"),
+        ("EXTRA_SAMPLERS", "samplers.aks:AksSampler", "aks"),
+    ],
+)
+def test_samplers_that_stop_the_gateway_stop_the_start(
+    framegate: CommandLine, name: str, value: str, words: str
+) -> None:
+    framegate.environment[f"FRAMEGATE_{name}"] = value
+    assert words in failed(framegate("serve", "--port", "0"))
 
 
 def test_a_bad_setting_is_one_line(framegate: CommandLine) -> None:
