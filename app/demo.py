@@ -24,7 +24,7 @@ QUESTIONS = (
     "What happens at the end of the clip?",
 )
 START_TIMEOUT_S = 1200.0
-"""On a busy machine a first start, which makes the language model, takes two tries of its server."""
+"""On a busy machine a first start, which makes the language model, takes its server two tries."""
 POLL_S = 0.5
 
 
