@@ -13,7 +13,6 @@ import anyio
 import pytest
 
 from app.stores.ledger import Ledger
-from app.stores.sqlite import sqlite_url
 from flags.check import check_flag_text
 from flags.flag_edit import content_digest, read_serving
 from flags.rollout_plan import StepKind, Verdict
@@ -96,8 +95,9 @@ async def test_after_a_kill_the_next_gateway_recovers_without_any_command(
             await anyio.sleep(0.05)
 
 
-def test_every_point_of_an_advance_may_be_the_last_one_on_the_real_ledger(tmp_path: Path) -> None:
-    ledger = Ledger(sqlite_url(tmp_path / "ledger.sqlite"))
+def test_every_point_of_an_advance_may_be_the_last_one_on_the_real_ledger(
+    tmp_path: Path, ledger: Ledger
+) -> None:
     world = RolloutWorld(tmp_path)
     fuse = Fuse()
     next_process = world.restarted(ledger)
@@ -123,4 +123,3 @@ def test_every_point_of_an_advance_may_be_the_last_one_on_the_real_ledger(tmp_pa
         next_process.rollback(step.rollout_id, ANA)
         if not is_cut:
             break
-    ledger.close()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,6 @@ import pytest
 from app.rollout_outcomes import LedgerOutcomes
 from app.stores.ledger import Ledger
 from app.stores.ledger_rows import FeedbackRecord, FeedbackVerdict, OfflineScore, SelectionRecord
-from app.stores.sqlite import sqlite_url
 from flags.guard_text import parse_guard
 from flags.outcomes import Outcomes
 from flags.rollout_changes import By, started
@@ -73,13 +70,6 @@ def selection(answer_id: str, user: str = "ann", **changes: Any) -> SelectionRec
         "error": None,
     }
     return SelectionRecord(**(fields | changes))
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    made = Ledger(sqlite_url(tmp_path / "ledger.sqlite"))
-    yield made
-    made.close()
 
 
 def source(ledger: Ledger, *, max_exposures: int = 1000) -> LedgerOutcomes:
