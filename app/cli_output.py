@@ -54,6 +54,7 @@ def show_evidence(answer: Document) -> None:
     """Frames, sampler, budget, tokens and times of one answer."""
     evidence = answer["evidence"]
     sampler = evidence["sampler"]
+    variant = f", variant {sampler['variant']}" if sampler["variant"] else ""
     budget = evidence["budget"]
     tokens = evidence["vision_tokens"]
     table = Table(show_header=False, box=None, pad_edge=False)
@@ -62,7 +63,7 @@ def show_evidence(answer: Document) -> None:
     table.add_row("frames", ", ".join(f"{f['seconds']:.2f} s" for f in evidence["frames"]))
     table.add_row(
         "sampler",
-        f"{sampler['id']} {sampler['version']} ({sampler['reason']}, variant {sampler['variant']})",
+        f"{sampler['id']} {sampler['version']} ({sampler['reason']}{variant})",
     )
     if sampler["fallback"]:
         fallback = sampler["fallback"]

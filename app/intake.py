@@ -24,6 +24,7 @@ from app.errors import (
     BusyError,
     EmptyUploadError,
     StorageFullError,
+    UnavailableError,
     UploadTimeoutError,
     VideoTooLargeError,
 )
@@ -96,8 +97,9 @@ class Intake:
         """Store one upload; the tenant owns it and the catalogue says so when this returns.
 
         Raises BusyError, EmptyUploadError, VideoTooLargeError (as soon as one byte too many has
-        come), UploadTimeoutError, StorageFullError; whatever `chunks` raises passes through. In
-        each of these cases, and when the caller is cancelled, nothing is left on disk.
+        come), UploadTimeoutError, StorageFullError, UnavailableError where the disk refuses; what
+        `chunks` raises passes through. In each of these cases, and when the caller is cancelled,
+        nothing is left on disk.
         """
         if self._num_uploads >= self._limits.max_concurrent:
             raise BusyError(f"{self._num_uploads} uploads are being received already.")
@@ -237,7 +239,7 @@ def _storage_errors() -> Iterator[None]:
         yield
     except OSError as exc:
         if exc.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise
+            raise UnavailableError(f"The video cannot be stored ({exc.strerror}).") from exc
         raise StorageFullError("The service's disk is full.") from exc
 
 

@@ -15,6 +15,7 @@ from app.errors import (
     BusyError,
     EmptyUploadError,
     StorageFullError,
+    UnavailableError,
     UploadTimeoutError,
     VideoNotFoundError,
     VideoTooLargeError,
@@ -229,6 +230,16 @@ async def test_a_full_disk_refuses_before_it_is_full(make_shelf: Callable[..., S
     with pytest.raises(StorageFullError):
         await shelf.intake.intake("ana", chunked(b"clip"))
 
+    assert shelf.files() == []
+
+
+@pytest.mark.parametrize("folder", ["tmp", "videos"])
+async def test_a_disk_that_refuses_is_said_to_be_away(shelf: Shelf, folder: str) -> None:
+    (shelf.layout.root / folder).rmdir()
+    (shelf.layout.root / folder).touch()
+
+    with pytest.raises(UnavailableError, match="cannot be stored"):
+        await shelf.intake.intake("ana", chunked(b"clip"))
     assert shelf.files() == []
 
 
