@@ -65,14 +65,26 @@ class RolloutRunner:
     async def _keep_looking(self) -> None:
         while not self._stop.is_set():
             began_s = perf_counter()
-            await self._parts.facts.refresh()
-            await asyncio.to_thread(self._look)
+            if await asyncio.to_thread(self._is_needed):
+                await self._parts.facts.refresh()
+                await asyncio.to_thread(self._look)
             rest_s = max(self._times.tick_s, REST * (perf_counter() - began_s))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(rest_s):
                     await self._stop.wait()
         with contextlib.suppress(LedgerUnavailableError):
             await asyncio.to_thread(self._parts.ledger.release_lease, LEASE, self._parts.holder)
+
+    def _is_needed(self) -> bool:
+        """Whether there is a rollout, or a step that a crash interrupted: mostly there is none."""
+        parts = self._parts
+        try:
+            rollout = parts.ledger.active_rollout()
+            parts.telemetry.stands(rollout)
+            return rollout is not None or parts.ledger.open_intent() is not None
+        except Exception as exc:  # noqa: BLE001 - nothing stands above; the next look tries again
+            parts.telemetry.look_failed(exc)
+            return False
 
     def _look(self) -> None:
         parts = self._parts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -87,22 +88,27 @@ async def test_of_two_gateways_one_looks_and_acts_once(shared: SharedLedger) -> 
 
 async def test_the_other_takes_over_when_the_first_one_leaves(shared: SharedLedger) -> None:
     shared.start()
-    async with shared.gateway("b").running():
-        async with shared.gateway("a").running():
-            await until(lambda: len(shared.looked) > 3)
-        first = shared.looked[-1]
-        second = {"a": "b", "b": "a"}[first]
-        if first == "a":
-            await until(lambda: shared.looked[-1] == second)
+    async with AsyncExitStack() as first, AsyncExitStack() as second:
+        await first.enter_async_context(shared.gateway("a").running())
+        await until(lambda: "a" in shared.looked)
+        await second.enter_async_context(shared.gateway("b").running())
+        await first.aclose()
+        await until(lambda: shared.looked[-1] == "b")
     assert shared.ledger.take_lease(LEASE, "c", 1.0)
 
 
-async def test_the_other_takes_over_when_the_first_one_dies(shared: SharedLedger) -> None:
+async def test_while_another_holds_the_lease_nobody_looks(shared: SharedLedger) -> None:
     shared.start()
-    assert shared.ledger.take_lease(LEASE, "dead", 0.5)
+    assert shared.ledger.take_lease(LEASE, "other", 3600.0)
     async with shared.gateway("b").running():
-        await asyncio.sleep(0.1)
-        assert shared.looked == []
+        await asyncio.sleep(0.2)
+    assert shared.looked == []
+
+
+async def test_the_other_takes_over_when_the_first_one_died(shared: SharedLedger) -> None:
+    shared.start()
+    assert shared.ledger.take_lease(LEASE, "dead", 0.3)
+    async with shared.gateway("b").running():
         await until(lambda: "b" in shared.looked)
 
 
