@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -235,7 +236,7 @@ async def test_a_full_disk_refuses_before_it_is_full(make_shelf: Callable[..., S
 
 @pytest.mark.parametrize("folder", ["tmp", "videos"])
 async def test_a_disk_that_refuses_is_said_to_be_away(shelf: Shelf, folder: str) -> None:
-    (shelf.layout.root / folder).rmdir()
+    shutil.rmtree(shelf.layout.root / folder, ignore_errors=True)
     (shelf.layout.root / folder).touch()
 
     with pytest.raises(UnavailableError, match="cannot be stored"):
