@@ -155,7 +155,9 @@ def _feedback_services(gateway: Gateway) -> FeedbackServices:
 def _user_services(gateway: Gateway, gate: OperatorGate) -> UserServices:
     settings, ledger = gateway.base.settings, gateway.ledger
     salt = settings.user_hash_salt.get_secret_value()
-    deletion = UserDeletion(gateway.videos.catalogue, ledger.ledger, partial(hash_user_id, salt))
+    deletion = UserDeletion(
+        gateway.videos.catalogue, ledger.ledger, ledger.writer.flush, partial(hash_user_id, salt)
+    )
     return UserServices(settings.tenant, deletion, ledger.calls, gate)
 
 

@@ -32,7 +32,7 @@ _BASE_KEYS = frozenset(
 )
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _UVICORN = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
-_CHATTY = ("httpcore", "httpx", "PIL", "python_multipart", "urllib3", "watchfiles")
+_CHATTY = ("alembic", "httpcore", "httpx", "PIL", "python_multipart", "urllib3", "watchfiles")
 # OpenFeature logs a whole traceback for each failing evaluation; the decision carries its reason.
 _SILENT = ("openfeature",)
 # A line about a failed export must not cause the next export.

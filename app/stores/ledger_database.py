@@ -151,16 +151,19 @@ def _migrate(connection: Connection, name: str) -> None:
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.attributes["connection"] = connection
-    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-    newer = set(MigrationContext.configure(connection).get_current_heads()) - known
+    scripts = ScriptDirectory.from_config(config)
+    known = {script.revision for script in scripts.walk_revisions()}
+    current = set(MigrationContext.configure(connection).get_current_heads())
+    newer = current - known
     if newer:
         raise LedgerVersionError(
             f"The ledger {name} has tables of version {', '.join(sorted(newer))}; this Framegate "
             f"knows them up to {max(known)}. Start the newer version again, or give "
             "FRAMEGATE_LEDGER_URL another database."
         )
-    with _alembic_lock:
-        command.upgrade(config, "head")
+    if current != set(scripts.get_heads()):
+        with _alembic_lock:
+            command.upgrade(config, "head")
 
 
 @contextmanager

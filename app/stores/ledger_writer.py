@@ -65,6 +65,9 @@ class _Lane:
     table: LedgerTable
     put: Callable[[Sequence[Any]], None]
     rows: deque[_Waiting]
+    num_put: int = 0
+    num_settled: int = 0
+    """Of those that were put, the first so many are written or given up."""
 
     def taken(self, num_rows: int) -> list[Any]:
         return [self.rows.popleft().record for _ in range(min(num_rows, len(self.rows)))]
@@ -80,6 +83,7 @@ class LedgerWriter:
         self._limits = limits or WriterLimits()
         self._selections = _Lane(LedgerTable.SELECTIONS, store.put_selections, deque())
         self._comparisons = _Lane(LedgerTable.COMPARISONS, store.put_comparisons, deque())
+        self._lanes = (self._selections, self._comparisons)
         self._changed = threading.Condition()
         self._num_in_hand = 0
         self._is_flushing = False
@@ -107,13 +111,19 @@ class LedgerWriter:
         return self._num_in_hand + len(self._selections.rows) + len(self._comparisons.rows)
 
     def flush(self, timeout_s: float) -> bool:
-        """Write now what waits, without waiting for a whole batch; False: not all of it is."""
+        """Write now what was put until now, without waiting for a whole batch.
+
+        False: not all of it is written within `timeout_s`.
+        """
         with self._changed:
+            goals = [(lane, lane.num_put) for lane in self._lanes]
             self._is_flushing = True
             self._changed.notify_all()
-            is_empty = self._changed.wait_for(lambda: self.num_queued == 0, timeout_s)
+            is_done = self._changed.wait_for(
+                lambda: all(lane.num_settled >= goal for lane, goal in goals), timeout_s
+            )
             self._is_flushing = False
-        return is_empty
+        return is_done
 
     def close(self, timeout_s: float) -> None:
         """Write what waits for at most `timeout_s`, give up the rest, and end the thread."""
@@ -123,7 +133,7 @@ class LedgerWriter:
             self._changed.notify_all()
         if self._thread.is_alive():
             self._thread.join(timeout_s + self._limits.batch_s)
-        for lane in (self._selections, self._comparisons):
+        for lane in self._lanes:
             self._drop(lane.table, len(lane.taken(len(lane.rows))), LedgerDrop.SHUTDOWN)
 
     def _put(self, lane: _Lane, record: object) -> None:
@@ -132,6 +142,7 @@ class LedgerWriter:
                 self._drop(lane.table, 1, LedgerDrop.SHUTDOWN)
             elif self._make_room():
                 lane.rows.append(_Waiting(monotonic(), record))
+                lane.num_put += 1
                 if self.num_queued == 1 or self.num_queued >= self._limits.batch_rows:
                     self._changed.notify_all()
             else:
@@ -144,6 +155,7 @@ class LedgerWriter:
         if not self._comparisons.rows:
             return False
         self._comparisons.rows.popleft()
+        self._comparisons.num_settled += 1
         self._drop(LedgerTable.COMPARISONS, 1, LedgerDrop.QUEUE_FULL)
         return True
 
@@ -152,6 +164,7 @@ class LedgerWriter:
             lane, records = batch
             self._write(lane, records)
             with self._changed:
+                lane.num_settled += self._num_in_hand
                 self._num_in_hand = 0
                 self._metrics.ledger_queue_is(self.num_queued)
                 self._changed.notify_all()
@@ -169,7 +182,7 @@ class LedgerWriter:
     def _due_in_s(self) -> float:
         if self._closing.is_set():
             return 0.0
-        oldest = [lane.rows[0].since for lane in (self._selections, self._comparisons) if lane.rows]
+        oldest = [lane.rows[0].since for lane in self._lanes if lane.rows]
         if not oldest:
             return float("inf")
         if self._is_flushing or self.num_queued >= self._limits.batch_rows:

@@ -139,13 +139,15 @@ async def test_a_deleted_user_leaves_neither_answers_nor_rows(
 
 
 @pytest.mark.anyio
-async def test_a_row_that_still_waited_when_its_user_was_deleted_is_not_written(
+async def test_rows_that_still_waited_when_their_user_was_deleted_are_found_too(
     client: httpx.AsyncClient, world: AnswerWorld, indexed: IndexedData
 ) -> None:
     answer = await ask(client, indexed.short_id, user_id="ann")
-    await client.delete("/v1/users/ann/records")
+    assert world.gateway.ledger.writer.num_queued == 1
+    deleted = await client.delete("/v1/users/ann/records")
     await flushed(world)
     assert world.gateway.ledger.ledger.selections_of(answer["answer_id"]) == []
+    assert (deleted.json()["answers"], deleted.json()["selections"]) == (1, 1)
 
 
 @pytest.mark.anyio

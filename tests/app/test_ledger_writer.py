@@ -147,6 +147,16 @@ def test_a_flush_writes_what_waits_and_says_whether_all_of_it_is_written(
         store.gate.set()
 
 
+def test_a_flush_ends_also_while_rows_keep_coming(store: FakeStore, counters: Counters) -> None:
+    with writing(store, counters, QUICK) as writer:
+        feed = Feed(writer)
+        wait_until(lambda: feed.num_put > 3)
+        for _ in range(5):
+            assert writer.flush(5.0)
+        num_put = feed.stop()
+    assert len(store.written) == num_put
+
+
 def test_a_full_queue_drops_comparisons_first_and_counts_them(
     store: FakeStore, counters: Counters
 ) -> None:
