@@ -25,12 +25,10 @@ class ExposureColumns:
         self._values: Floats = np.full((len(names), MIN_ROWS), np.nan)
         self._users: Integers = np.zeros(MIN_ROWS, dtype=np.int64)
         self._code_of_user: dict[str, int] = {}
+        self._num_codes = 0
         self._row_of_answer: dict[str, int] = {}
         self._num_rows = 0
         self._num_forgotten = 0
-
-    def __len__(self) -> int:
-        return self._num_rows
 
     def append(self, answer_id: str, user: str, values: dict[str, float]) -> None:
         """Beyond `max_rows`, the oldest half is forgotten."""
@@ -41,7 +39,7 @@ class ExposureColumns:
         row = self._num_rows
         for name, value in values.items():
             self._values[self._position[name], row] = value
-        self._users[row] = self._code_of_user.setdefault(user, len(self._code_of_user))
+        self._users[row] = self._code_of(user)
         self._row_of_answer[answer_id] = row + self._num_forgotten
         self._num_rows += 1
 
@@ -75,11 +73,20 @@ class ExposureColumns:
         self._users[:left] = self._users[num_rows : self._num_rows].copy()
         self._num_rows = left
         self._num_forgotten += num_rows
+        kept = set(np.unique(self._users[:left]).tolist())
+        self._code_of_user = {u: code for u, code in self._code_of_user.items() if code in kept}
         self._row_of_answer = {
             answer_id: row
             for answer_id, row in self._row_of_answer.items()
             if row >= self._num_forgotten
         }
+
+    def _code_of(self, user: str) -> int:
+        code = self._code_of_user.get(user)
+        if code is None:
+            code = self._code_of_user[user] = self._num_codes
+            self._num_codes += 1
+        return code
 
     def _grow(self) -> None:
         more = self._values.shape[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flags.guard_report import ArmCount, GuardReport
+from flags.guard_report import GuardReport
 from flags.rollout import waits_for_a_person
 from flags.rollout_plan import Rollout, RolloutState, Verdict
 from flags.targeting import TOTAL_WEIGHT
@@ -68,14 +68,11 @@ def _missing_data(rollout: Rollout, report: GuardReport | None) -> list[str]:
     if rollout.weight < TOTAL_WEIGHT:
         arms["control"] = report.control
     return [
-        f"{count_text(count)} of {plan.min_users} users and {plan.min_answers} answers ({name})"
+        f"{count.users} of {plan.min_users} users and {count.answers} of {plan.min_answers} "
+        f"answers ({name})"
         for name, count in arms.items()
         if count.users < plan.min_users or count.answers < plan.min_answers
     ]
-
-
-def count_text(count: ArmCount) -> str:
-    return f"{count.users} users and {count.answers} answers"
 
 
 def duration_text(seconds: float) -> str:
@@ -91,11 +88,3 @@ def duration_text(seconds: float) -> str:
         return f"{hours} h {minutes} min" if minutes else f"{hours} h"
     days, hours = divmod(hours, 24)
     return f"{days} d {hours} h" if hours else f"{days} d"
-
-
-def stage_bar(rollout: Rollout) -> str:
-    """`1 → [5] → 25 → 50`: the running stage in brackets."""
-    return " → ".join(
-        f"[{weight}]" if index == rollout.stage else str(weight)
-        for index, weight in enumerate(rollout.plan.stages)
-    )

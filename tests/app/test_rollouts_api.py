@@ -242,6 +242,24 @@ async def test_too_few_videos_with_features_refuse_the_start(
     assert statuses == {VideoStatus.READY}
 
 
+async def test_a_flag_file_that_is_broken_names_the_kill_switch(
+    tmp_path: Path, indexed: IndexedData
+) -> None:
+    world = make(tmp_path, indexed)
+    async with running(world) as client:
+        rollout_id = (await start(client))["rollout_id"]
+        world.settings.flags_path.write_text("{")
+        reply = await client.post(f"{URL}/{rollout_id}/rollback", json=BY)
+        shown = (await client.get(f"{URL}/{rollout_id}")).json()
+        await client.put("/v1/kill-switch", json={"is_on": True, **BY})
+        killed = (await client.get(f"{URL}/{rollout_id}")).json()
+
+    problem = assert_problem(reply, 409, "flag-file-unusable")
+    assert "framegate kill-switch on" in problem["action"]
+    assert shown["flags"].startswith("The flag file cannot be used")
+    assert killed["flags"].startswith("The kill switch is on, everyone gets `uniform`")
+
+
 async def test_they_are_for_operators(tmp_path: Path, indexed: IndexedData) -> None:
     world = make(tmp_path, indexed, operator_key="secret")
     async with running(world) as client:

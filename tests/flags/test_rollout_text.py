@@ -31,7 +31,7 @@ def test_a_running_stage_says_what_it_waits_for(world: RolloutWorld) -> None:
     for said in (
         "Goes to 5 % by itself",
         "the dwell time of 60 s",
-        "3 users and 7 answers of 10 users and 20 answers (candidate)",
+        "3 of 10 users and 7 of 20 answers (candidate)",
         "(control)",
         "every guard to pass",
     ):
