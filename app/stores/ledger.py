@@ -33,8 +33,9 @@ MAX_ROWS = 100_000
 class Ledger:
     """Selections, feedback, comparisons, rollouts. Safe to call from any thread.
 
-    Raises `LedgerVersionError` at once, or at the first call that finds the database there, where
-    a newer Framegate has made its tables; `RecordRefusedError` for a record that cannot be held.
+    Building it raises `LedgerVersionError` where a newer Framegate has made the tables, and
+    `SettingsError` for an address of no database; writing raises `RecordRefusedError` for a record
+    that cannot be held.
     """
 
     def __init__(self, url: str | URL, *, clock: Callable[[], float] = time.time) -> None:

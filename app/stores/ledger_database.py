@@ -94,8 +94,8 @@ def _postgresql_engine(url: URL) -> Engine:
 class LedgerDatabase:
     """Transactions on the ledger. Safe to use from any thread.
 
-    Whatever uses it raises `LedgerUnavailableError` while the database is away, and
-    `LedgerVersionError` where it is newer than this Framegate.
+    Transactions raise `LedgerUnavailableError` while the database is away, or newer than this
+    Framegate.
     """
 
     def __init__(self, url: str | URL) -> None:
@@ -112,7 +112,10 @@ class LedgerDatabase:
         self._engine.dispose()
 
     def prepare(self) -> None:
-        """Bring the tables to this version, once; other processes wait meanwhile."""
+        """Bring the tables to this version, once; other processes wait meanwhile.
+
+        Raises `LedgerUnavailableError`, and `LedgerVersionError` where they are newer.
+        """
         if self._is_prepared:
             return
         with self._preparing, _translated(), self._begun(is_writing=True) as connection:
@@ -123,7 +126,7 @@ class LedgerDatabase:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """One transaction that only reads."""
-        self.prepare()
+        self._prepare_late()
         with _translated(), self._begun(is_writing=False) as connection:
             yield connection
 
@@ -134,9 +137,16 @@ class LedgerDatabase:
         Hence rows get their sequence numbers in the order in which others begin to see them.
         Raises `RecordRefusedError` for a row that the database will never take.
         """
-        self.prepare()
+        self._prepare_late()
         with _translated(), self._begun(is_writing=True) as connection:
             yield connection
+
+    def _prepare_late(self) -> None:
+        """For a database that was away at the start: nobody can be refused the start any more."""
+        try:
+            self.prepare()
+        except LedgerVersionError as exc:
+            raise LedgerUnavailableError(str(exc)) from exc
 
     @contextmanager
     def _begun(self, *, is_writing: bool) -> Iterator[Connection]:

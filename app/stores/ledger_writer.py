@@ -16,7 +16,7 @@ from time import monotonic, sleep
 from typing import Any, Protocol
 
 from app.errors import LedgerUnavailableError
-from app.stores.ledger_database import LedgerVersionError, RecordRefusedError
+from app.stores.ledger_database import RecordRefusedError
 from app.stores.ledger_rows import SelectionRecord
 from observability.ledger_names import LedgerDrop, LedgerTable
 from observability.metrics import Metrics
@@ -214,7 +214,7 @@ class LedgerWriter:
             lane.put(records)
         except RecordRefusedError as exc:
             self._write_singly(lane, records, exc)
-        except (LedgerUnavailableError, LedgerVersionError) as exc:
+        except LedgerUnavailableError as exc:
             self._metrics.ledger_write_failed()
             self._alarms.raise_alarm(
                 Event.LEDGER_UNAVAILABLE, "write", str(exc), num_queued=self.num_queued

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 import uuid
 from dataclasses import replace
 
@@ -299,3 +300,32 @@ def test_the_name_of_a_ledger_holds_no_password() -> None:
     assert ledger.start_problem is not None
     assert "secret" not in ledger.start_problem
     ledger.close()
+
+
+# Several gateways
+
+
+def test_a_reader_that_goes_on_misses_no_row_while_several_gateways_write(ledger_url: str) -> None:
+    gateways = [Ledger(ledger_url) for _ in range(3)]
+
+    def write(name: str, gateway: Ledger) -> None:
+        for number in range(15):
+            batch = [f"{name}-{number}-{row}" for row in range(1 + number % 4)]
+            gateway.put_selections([selection(answer_id) for answer_id in batch])
+
+    threads = [
+        threading.Thread(target=write, args=(str(name), gateway))
+        for name, gateway in enumerate(gateways)
+    ]
+    reader, seen = Ledger(ledger_url), list[str]()
+    sequence, is_over = 0, False
+    for thread in threads:
+        thread.start()
+    while not is_over:
+        is_over = not any(thread.is_alive() for thread in threads)
+        for exposure in reader.exposures_after(sequence, salt=SALT):
+            seen.append(exposure.answer_id)
+            sequence = exposure.sequence
+    for opened in (*gateways, reader):
+        opened.close()
+    assert len(seen) == len(set(seen)) == 3 * sum(1 + number % 4 for number in range(15))

@@ -106,6 +106,21 @@ def test_a_database_that_is_away_at_the_start_is_prepared_when_it_comes(tmp_path
     ledger.close()
 
 
+def test_a_database_that_turns_out_newer_when_it_comes_counts_as_away(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    path.mkdir()
+    ledger = Ledger(sqlite_url(path))
+    path.rmdir()
+    Ledger(sqlite_url(path)).close()
+    engine = open_engine(sqlite_url(path)).execution_options(**{IS_WRITING: True})
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    engine.dispose()
+    with pytest.raises(LedgerUnavailableError, match="9999"):
+        ledger.put_selections([selection()])
+    ledger.close()
+
+
 def test_an_unavailable_ledger_shows_no_statement_and_no_values(tmp_path: Path) -> None:
     ledger = Ledger(sqlite_url(tmp_path / "ledger.sqlite"))
     engine = open_engine(sqlite_url(tmp_path / "ledger.sqlite"))
