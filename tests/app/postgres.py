@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import logging
+import os
 import shutil
 import subprocess
 import tempfile
@@ -68,8 +70,9 @@ def running_postgres() -> Iterator[Postgres]:
     # Short: the path of its socket has a limit. Beside the tests' own folders, which another
     # user, as whom it runs for root, may not enter.
     folder = Path(tempfile.mkdtemp(prefix="framegate-postgres-"))
-    runtime = folder / "run"
-    runtime.mkdir(mode=0o700)
+    # The same for every run: pgserver keeps the first one that it sees, and its lock there.
+    runtime = Path(tempfile.gettempdir()) / f"framegate-pgserver-{os.getuid()}"
+    runtime.mkdir(mode=0o700, exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", str(runtime))  # platformdirs warns without one
         server = _started(folder)
@@ -77,6 +80,7 @@ def running_postgres() -> Iterator[Postgres]:
         yield Postgres(server)
     finally:
         server.cleanup()
+        atexit.unregister(server._cleanup)  # it would make its lock again
         shutil.rmtree(folder, ignore_errors=True)
 
 
