@@ -20,6 +20,9 @@ from flags.rollout_defaults import (
 from flags.rollout_plan import EpochFacts, Rollout, RolloutState, RolloutStep, StepKind, Verdict
 from flags.rollout_text import Outlook
 
+YEAR_S = 31_536_000.0
+LARGEST_COUNT = 1_000_000_000
+
 
 def _checked_guard(text: str) -> str:
     parse_guard(text)
@@ -46,9 +49,15 @@ class StartBody(BaseModel):
     stages: list[int] = Field(
         list(DEFAULT_STAGES), description="Percent of the users, rising, at most 100."
     )
-    dwell_s: float = Field(DEFAULT_DWELL_S, ge=0, description="Least time in a stage.")
-    min_users: int = Field(DEFAULT_MIN_USERS, ge=1, description="In each arm, in each stage.")
-    min_answers: int = Field(DEFAULT_MIN_ANSWERS, ge=1, description="In each arm, in each stage.")
+    dwell_s: float = Field(
+        DEFAULT_DWELL_S, ge=0, le=YEAR_S, description="Least time in a stage; at most a year."
+    )
+    min_users: int = Field(
+        DEFAULT_MIN_USERS, ge=1, le=LARGEST_COUNT, description="In each arm, in each stage."
+    )
+    min_answers: int = Field(
+        DEFAULT_MIN_ANSWERS, ge=1, le=LARGEST_COUNT, description="In each arm, in each stage."
+    )
     guards: list[GuardText] = Field(
         list(DEFAULT_GUARDS), max_length=32, description="docs/guards.md has the grammar."
     )
@@ -56,9 +65,12 @@ class StartBody(BaseModel):
         0.05, gt=0, lt=0.5, description="Of the whole rollout: all guards, all looks."
     )
     user_window_s: float = Field(
-        600.0, gt=0, description="A user is counted so long after the first answer, or ..."
+        600.0,
+        gt=0,
+        le=YEAR_S,
+        description="A user is counted so long after the first answer, or ...",
     )
-    user_answers: int = Field(5, ge=1, description="... after so many answers.")
+    user_answers: int = Field(5, ge=1, le=LARGEST_COUNT, description="... after so many answers.")
     who: Who
     why: Why
 
@@ -112,7 +124,7 @@ class ScoreBody(BaseModel):
     sampler: str = Field(description="The id of a sampler.")
     score: float = Field(ge=0, le=1, description="Higher is better.")
     dataset: str = Field(min_length=1, max_length=256)
-    num_questions: int = Field(ge=1)
+    num_questions: int = Field(ge=1, le=LARGEST_COUNT)
     who: Who
     why: Why
 

@@ -282,6 +282,21 @@ async def test_who_and_why_must_be_said(tmp_path: Path, indexed: IndexedData) ->
             assert_problem(reply, 422, "invalid-request")
 
 
+@pytest.mark.parametrize(
+    "change",
+    [{"dwell_s": 1e308}, {"user_window_s": 1e308}, {"min_users": 10**30}, {"user_answers": 10**30}],
+)
+async def test_numbers_that_no_calendar_and_no_database_holds_are_refused(
+    tmp_path: Path, indexed: IndexedData, change: dict[str, float]
+) -> None:
+    score = {"sampler": "aks", "score": 0.5, "dataset": "ours", "num_questions": 10**30, **BY}
+    async with running(make(tmp_path, indexed)) as client:
+        assert_problem(await client.post(URL, json=QUICK | change), 422, "invalid-request")
+        reply = await client.post("/v1/offline-scores", json=score)
+        assert_problem(reply, 422, "invalid-request")
+        assert (await client.get(URL)).json() == {"rollouts": []}
+
+
 async def test_an_offline_score_makes_its_guard_possible(
     tmp_path: Path, indexed: IndexedData
 ) -> None:
