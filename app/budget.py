@@ -65,7 +65,7 @@ def frame_budget(rule: BudgetRule, terms: BudgetTerms) -> Budget:
     room = int(terms.free_context_tokens // terms.tokens_per_frame)
     if room < 1:
         raise QuestionTooLongError(
-            f"{terms.free_context_tokens} tokens are left for the video; "
+            f"{max(0, terms.free_context_tokens)} tokens are left for the video; "
             f"one frame needs {math.ceil(terms.tokens_per_frame)}"
         )
     choices = [
