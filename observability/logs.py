@@ -99,6 +99,14 @@ class _Cutter:
             self.cut[path] = len(text)
         return kept
 
+    def fit_end(self, text: str, path: str) -> str:
+        """The end of a text: a traceback says last what was raised."""
+        num_kept = max(0, min(len(text), MAX_TEXT_CHARS, self._chars_left))
+        self._chars_left -= num_kept
+        if num_kept < len(text):
+            self.cut[path] = len(text)
+        return text[len(text) - num_kept :]
+
     def _fit_sequence(self, values: Sequence[object], path: str) -> list[FieldValue]:
         head = values[: max(0, min(MAX_ITEMS, self._values_left))]
         # The way of frame indices and seconds, in every answer: half the time of one by one.
@@ -142,7 +150,7 @@ def _line_of(record: logging.LogRecord) -> dict[str, FieldValue]:
         line[f"field_{key}" if key in _BASE_KEYS else key] = value
     if record.exc_info:
         stack = logging.Formatter().formatException(record.exc_info)
-        line["exception"] = cutter.fit(stack, "exception")
+        line["exception"] = cutter.fit_end(stack, "exception")
     if cutter.cut:
         line["cut"] = cutter.cut
     return line

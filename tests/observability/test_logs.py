@@ -137,6 +137,18 @@ def test_an_exception_is_one_member_of_the_line() -> None:
     assert line["event"] == "log"
 
 
+def test_a_long_traceback_keeps_what_was_raised() -> None:
+    formatter = JsonFormatter()
+    with pytest.raises(ValueError, match="bad") as caught:
+        raise ValueError("x" * 9000 + "bad")
+    stack = (caught.type, caught.value, caught.tb)
+    record = logging.LogRecord("app", logging.ERROR, "f", 1, "failed", None, stack)
+    line = json.loads(formatter.format(record))
+    assert len(line["exception"]) == MAX_TEXT_CHARS
+    assert line["exception"].endswith("xbad")
+    assert line["event"] == "log"
+
+
 def test_text_lines_are_for_readers_and_cannot_be_forged() -> None:
     text = _line({"answer_id": "a1"}, "one\ntwo \x1b[31m", TextFormatter())
     assert text.count("\n") == 1
