@@ -6,6 +6,7 @@ FramegateError
 │   ├── MethodNotAllowedError        405 method-not-allowed
 │   ├── InvalidRequestError          422 invalid-request
 │   ├── RequestTooLargeError         413 request-too-large
+│   ├── RequestTimeoutError          408 request-timeout
 │   ├── EmptyUploadError             400 empty-upload
 │   ├── VideoTooLargeError           413 video-too-large
 │   ├── UploadTimeoutError           408 upload-timeout
@@ -101,6 +102,13 @@ class RequestTooLargeError(RequestError):
     code = "request-too-large"
     title = "The request's body is larger than this service reads"
     action = "Send a shorter body; a video goes to POST /v1/videos."
+
+
+class RequestTimeoutError(RequestError):
+    status = 408
+    code = "request-timeout"
+    title = "The request's body did not arrive in time"
+    action = "Send the whole body at once, over a steadier connection."
 
 
 class NotFoundError(RequestError):

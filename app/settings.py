@@ -216,7 +216,9 @@ class Settings(BaseSettings):
         120.0, gt=0, description="Longest wait for the first token."
     )
     llm_start_timeout_s: float = Field(
-        300.0, gt=0, description="Longest start of the LLM server before it is restarted."
+        900.0,
+        gt=0,
+        description="Longest start of the LLM server, the making of its model included.",
     )
 
     # Rollouts

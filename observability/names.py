@@ -135,6 +135,7 @@ class Event(StrEnum):
     SERVICE_STOPPED = "service.stopped"
     REQUEST_FAILED = "request.failed"
     VIDEO_FINISHED = "video.finished"
+    DERIVED_DATA_DAMAGED = "video.derived_data_damaged"
     ANSWER_SELECTED = "answer.selected"
     ANSWER_FINISHED = "answer.finished"
     SAMPLER_FAILED = "sampler.failed"

@@ -20,13 +20,14 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.body_limit import BodyLimitMiddleware
+from app.api.body_limit import BodyLimitMiddleware, BodyLimits
 from app.errors import (
     FramegateError,
     InvalidRequestError,
     MethodNotAllowedError,
     NotFoundError,
     RequestError,
+    RequestTimeoutError,
     RequestTooLargeError,
 )
 from observability.logs import log_event
@@ -35,6 +36,7 @@ from observability.stages import current_trace_id
 
 PROBLEM_MEDIA_TYPE = "application/problem+json"
 MAX_BODY_BYTES = 1_048_576
+MAX_BODY_S = 30.0
 DRAIN_BYTES = 16 * 1024 * 1024
 DRAIN_S = 2.0
 
@@ -128,7 +130,8 @@ def install_problem_handlers(app: FastAPI) -> None:
     app.exception_handler(FramegateError)(_on_framegate_error)
     app.exception_handler(RequestValidationError)(_on_validation_error)
     app.exception_handler(HTTPException)(_on_http_exception)
-    app.add_middleware(BodyLimitMiddleware, max_bytes=MAX_BODY_BYTES)
+    limits = BodyLimits(MAX_BODY_BYTES, MAX_BODY_S)
+    app.add_middleware(BodyLimitMiddleware, limits=limits)
     app.add_middleware(UnexpectedErrorMiddleware)
 
 
@@ -220,6 +223,8 @@ async def _on_http_exception(request: Request, error: HTTPException) -> ProblemR
         response = problem_response(refused, request)
         response.headers.update(error.headers or {})
         return response
+    if error.status_code == 408:
+        return problem_response(RequestTimeoutError(error.detail), request)
     if error.status_code == 413:
         return problem_response(RequestTooLargeError(error.detail), request)
     if error.status_code < 500:

@@ -102,6 +102,8 @@ def _messages(lines: str, question: str) -> list[ChatMessage]:
 
 
 def _asked(lines: str, question: str) -> str:
+    # Chat templates mark turns by <|...|>: a question that holds such marks must not end its turn.
+    question = question.replace("<|", "< |")
     return (
         f"Picture notes of the video:\n{lines}\n"
         f"Using only these notes, answer in one short sentence: {question}"

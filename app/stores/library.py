@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,8 +12,13 @@ from app.errors import VideoNotReadyError
 from app.stores.features import FeatureKey, FeatureStore
 from app.stores.frames import FrameTable, find_frames, read_frame_table, read_scenes
 from app.stores.layout import DataLayout
+from app.stores.removal import discard
 from app.stores.video_handle import StoredVideoHandle, VideoHandleSpec
+from observability.logs import log_event
+from observability.names import Event
 from samplers.contract import FloatArray, Scene
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_ENCODER = "default"
 WORKER_CACHE_BYTES = 64 * 1024 * 1024
@@ -52,7 +58,10 @@ class VideoLibrary:
         self._decode_version = decode_version
 
     def open(self, video_id: str) -> StoredVideo:
-        """Raises `VideoNotReadyError` when the derived data are not there. Blocks on disk."""
+        """Raises `VideoNotReadyError` when the derived data are not there. Blocks on disk.
+
+        Data that cannot be read are removed, so that the next question indexes the video again.
+        """
         try:
             folder = find_frames(self._layout, video_id, self._decode_version)
             if folder is None:
@@ -61,7 +70,23 @@ class VideoLibrary:
             scenes = read_scenes(self._layout.scenes(video_id, table.detector_version))
         except FileNotFoundError as exc:
             raise VideoNotReadyError("The video's derived data were evicted just now.") from exc
+        except (OSError, EOFError, ValueError, TypeError) as exc:
+            self._remove_damaged(video_id, exc)
+            raise VideoNotReadyError(
+                "The video's derived data were damaged; ask again, and they are made anew."
+            ) from exc
         return StoredVideo(table, scenes)
+
+    def _remove_damaged(self, video_id: str, damage: Exception) -> None:
+        log_event(
+            logger,
+            Event.DERIVED_DATA_DAMAGED,
+            level=logging.ERROR,
+            video_id=video_id,
+            error=f"{type(damage).__name__}: {damage}",
+        )
+        self._features.forget(video_id)
+        discard(self._layout.derived(video_id), self._layout)
 
     def handle(
         self,

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from app.errors import VideoNotReadyError
 from app.stores.features import FeatureKey, FeatureStore
 from app.stores.layout import DataLayout
 from app.stores.library import open_video_handle
@@ -102,3 +103,19 @@ def test_another_process_opens_the_same_handle_from_its_spec(handle: StoredVideo
 def test_a_spec_of_a_video_that_is_gone_opens_nothing(handle: StoredVideoHandle) -> None:
     with pytest.raises(FileNotFoundError):
         open_video_handle(replace(handle.spec, video_id="cd" * 32))
+
+
+@pytest.mark.parametrize(
+    "name", ["table.json", "timestamps.npy", "candidates.npy", "scenes-*.json"]
+)
+def test_damaged_data_are_removed_so_that_they_are_made_anew(tmp_path: Path, name: str) -> None:
+    library = store_video(tmp_path)
+    derived = DataLayout(tmp_path).derived(VIDEO_ID)
+    [damaged] = derived.rglob(name)
+    damaged.write_bytes(b"")
+
+    with pytest.raises(VideoNotReadyError, match="damaged; ask again"):
+        library.open(VIDEO_ID)
+    assert not derived.exists()
+    with pytest.raises(VideoNotReadyError, match="not there yet"):
+        library.open(VIDEO_ID)
