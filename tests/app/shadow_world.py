@@ -9,8 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from app.stores.query_vectors import QueryVectors
 from tests.app.answer_world import AnswerWorld, IndexedData, build_world, put_flags
 from tests.flags.flag_files import document, flag
@@ -75,12 +73,3 @@ def cache_contents(world: AnswerWorld) -> tuple[list[str], list[object]]:
     vectors: QueryVectors = stages.inputs.query_vectors
     features = world.gateway.videos.features
     return list(vectors._stored), list(features._cache)
-
-
-def child_processes() -> list[psutil.Process]:
-    """Those below this one; the tracker of `multiprocessing`'s own resources is another's."""
-    return [
-        process
-        for process in psutil.Process().children(recursive=True)
-        if not any("resource_tracker" in part for part in process.cmdline())
-    ]

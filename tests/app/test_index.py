@@ -32,6 +32,7 @@ from tests.app.video_world import (
     small_clip,
     wait_until,
 )
+from tests.child_processes import child_processes
 from tests.fakes import FakeEncoderClient
 
 pytestmark = pytest.mark.anyio
@@ -343,16 +344,20 @@ async def test_an_unexpected_error_fails_the_video_without_its_text(
         assert stored == Failure("index-failed", failed.value.detail)
 
 
+def decode_workers() -> list[psutil.Process]:
+    return [child for child in child_processes() if "app.decoding.worker" in child.cmdline()]
+
+
 async def test_a_worker_that_is_interrupted_from_outside_is_replaced_once(
     tmp_path: Path, clip: bytes
 ) -> None:
     world = build_world(tmp_path / "data")
     async with running(world):
         video_id = await upload(world, clip)
-        await until(lambda: world.counted(WORKERS) == 1)
-        for child in psutil.Process().children():
-            if "app.decoding.worker" in child.cmdline():
-                child.send_signal(signal.SIGINT)
+        # A child that is counted may not have become the worker yet.
+        await until(lambda: decode_workers() != [])
+        for worker in decode_workers():
+            worker.send_signal(signal.SIGINT)
         video = await world.indexer.wait_until_ready(TENANT, video_id, WAIT_S)
 
         assert video.status is VideoStatus.READY

@@ -14,6 +14,7 @@ import pytest
 
 from app.stores.rows import VideoStatus
 from flags.flag_edit import read_serving
+from flags.rollout_changes import EDIT_S
 from tests.app.answer_world import (
     AnswerWorld,
     IndexedData,
@@ -28,6 +29,8 @@ from tests.flags.flag_files import serving
 pytestmark = pytest.mark.anyio
 
 URL = "/v1/rollouts"
+BEGUN_S = EDIT_S + 0.1
+"""After an edit of the flag file, answers count for the new stage."""
 BY = {"who": "ana", "why": "better on our questions"}
 QUICK = {
     "candidate": "bolt",
@@ -102,11 +105,12 @@ async def test_a_good_candidate_gets_everyone_untouched_by_hand(
     world = make(tmp_path, indexed)
     async with running(world) as client:
         await start(client, dwell_s=0)
+        await asyncio.sleep(BEGUN_S)
         before: dict[str, str] = {}
         for number in range(24):
             before[f"u{number}"] = (await sampler_of(client, indexed, f"u{number}"))["id"]
         raised = await until(lambda rollout: bool(rollout["stage"] == 2), client)
-        await asyncio.sleep(0.6)
+        await asyncio.sleep(BEGUN_S)
         after = {user: (await sampler_of(client, indexed, user))["id"] for user in before}
         completed = await until(lambda rollout: bool(rollout["state"] == "completed"), client)
         anyone = (await ask(client, indexed.short_id))["evidence"]["sampler"]

@@ -19,6 +19,7 @@ from observability.shadow_names import ShadowShed
 from shadow.niced import NICENESS
 from shadow.order import Greeting, SideResult, WorkOrder, WorkResult
 from shadow.runner import RunnerLimits, RunnerParts, ShadowRunner
+from tests.child_processes import child_processes
 from tests.shadow.made_video import open_nothing, order
 from tests.shadow.rogues import TARGETS
 
@@ -78,6 +79,7 @@ class Shadow:
 @pytest.fixture
 def make_shadow() -> Iterator[Callable[..., Shadow]]:
     made: list[Shadow] = []
+    others = child_processes()
 
     def make(
         *,
@@ -100,7 +102,7 @@ def make_shadow() -> Iterator[Callable[..., Shadow]]:
     yield make
     for shadow in made:
         shadow.runner.close()
-    assert psutil.Process().children(recursive=True) == []
+    assert child_processes() <= others
 
 
 @pytest.fixture
@@ -242,6 +244,7 @@ def test_what_a_receiver_raises_stops_nothing(shadow: Shadow) -> None:
 def test_closing_leaves_nothing_behind_whatever_runs(
     shadow: Shadow, sampler_id: str, tmp_path: Path
 ) -> None:
+    others = child_processes()
     assert isinstance(shadow.outcome(order("bolt")), WorkResult)
     for _ in range(3):
         shadow.offer(order(sampler_id, query=str(tmp_path / "pid")))
@@ -250,7 +253,7 @@ def test_closing_leaves_nothing_behind_whatever_runs(
     shadow.runner.close()
     assert time.perf_counter() - started < 5.0
     assert shadow.runner.pid is None
-    assert psutil.Process().children(recursive=True) == []
+    assert child_processes() <= others
     assert shadow.offer(order("bolt")) is ShadowShed.CLOSING
 
 
