@@ -33,9 +33,9 @@ GUARDS = ["sampler_failure<=5%", "answer_error<=+5%", "selection_s.p95<=5x", "fe
 NUM_CONNECTIONS = 6
 AGAIN_SHARE = 0.3
 """Share of the questions that are asked by users who asked before."""
-RATED_SHARE = 0.5
+RATED_SHARE = 0.3
 NUM_QUESTIONS = 60
-MIN_USERS = 80
+MIN_USERS = 40
 DWELL_S = 5.0
 SETTLED_ANSWERS = 200
 """Asked after a rollout was stopped: none may be by its candidate."""
