@@ -170,10 +170,11 @@ async def play(world: World, candidate: str) -> Story:
 
 def row(story: Story) -> str:
     end = story.end
+    late = story.num_late if end["state"] == "rolled_back" else "–"
     return (
         f"| `{story.candidate}` | {end['state'].replace('_', ' ')} at {end['weight']} % | "
         f"{story.num_answers:,} | {len(story.arms):,} | {story.num_affected:,} | "
-        f"{story.num_late} | {story.num_asked_again:,} / {story.num_moved_away} | "
+        f"{late} | {story.num_asked_again:,} / {story.num_moved_away} | "
         f"{story.num_failed} | {story.seconds:.0f} | {end['last_step']['why']} |"
     )
 
@@ -213,8 +214,8 @@ def main() -> None:
             "",
             f"Stages {STAGES} %, at least {MIN_USERS} users an arm and stage; guards: "
             + ", ".join(f"`{guard}`" for guard in GUARDS)
-            + ". `by the candidate`: answers of its arm. `late`: asked for after the end was "
-            "seen. Without guards each candidate would have reached 50 %.",
+            + ". `by the candidate`: answers of its arm. `late`: asked for after the "
+            "rollback was seen. Without guards each candidate would have reached 50 %.",
         ],
     )
 
