@@ -31,7 +31,7 @@ def start_refusals(plan: RolloutPlan, around: Surroundings, needs: RolloutNeeds)
     """Everything that speaks against the start; empty when it may go."""
     reasons = [*_of_plan(plan), *_of_state(around, needs), *_of_candidate(plan, around, needs)]
     if plan.candidate in needs.known_samplers:
-        reasons += [*_of_videos(plan, needs), *_of_figures(plan, needs)]
+        reasons += [*_of_parts(around), *_of_videos(plan, needs), *_of_figures(plan, needs)]
     return reasons
 
 
@@ -65,6 +65,10 @@ def _of_state(around: Surroundings, needs: RolloutNeeds) -> Iterator[str]:
         yield "The kill switch is on. `framegate kill-switch off --why …` first."
     if around.flags_problem is not None:
         yield f"The flag file cannot take a rollout: {around.flags_problem}"
+
+
+def _of_parts(around: Surroundings) -> Iterator[str]:
+    """Of a candidate that is known: of another, nobody knows the version either."""
     if around.facts is None:
         yield "Encoder or language model cannot be asked now. Wait until /readyz answers 200."
 

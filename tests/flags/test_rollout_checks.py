@@ -67,6 +67,12 @@ def test_a_plan_that_makes_no_sense_is_refused(
     assert said in refusals(world, **changes)
 
 
+def test_an_unknown_candidate_is_no_reason_to_doubt_the_encoder(world: RolloutWorld) -> None:
+    world.around.facts_now = None
+    assert "cannot be asked" not in refusals(world, candidate="nonesuch")
+    assert "cannot be asked" in refusals(world)
+
+
 def test_one_rollout_at_a_time(world: RolloutWorld) -> None:
     world.start()
     assert "One at a time" in refusals(world, candidate="shot")
