@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from itertools import count
 from pathlib import Path
 from statistics import median, quantiles
 from time import sleep, time
@@ -83,9 +85,11 @@ def put_flags(service: Service, sampler: str) -> None:
 
 
 def ask_until_stopped(url: str, video_id: str, stop: threading.Event) -> None:
+    users = (f"user-{number}" for number in count())
     with FramegateClient(url, None) as client:
         while not stop.is_set():
-            for _ in client.ask({"video_id": video_id, "question": "What is there?"}):
+            body = {"video_id": video_id, "question": "What is there?", "user_id": next(users)}
+            for _ in client.ask(body):
                 pass
 
 
@@ -131,7 +135,7 @@ def summary(name: str, times_ms: list[float]) -> str:
 
 
 def measure(service: Service, video_id: str) -> list[str]:
-    by_file, by_switch = [], []
+    by_file, by_switch, by_command = [], [], []
     with under_load(service, video_id) as decisions:
         for _ in range(NUM_ROUNDS):
             put_flags(service, "bolt")
@@ -144,14 +148,31 @@ def measure(service: Service, video_id: str) -> list[str]:
             by_switch.append(
                 obeyed_after_ms(decisions, lambda: switch_to(service, is_on=True), "bolt")
             )
+        switch_to(service, is_on=False)
+        put_flags(service, "uniform")
+        for _ in range(NUM_ROUNDS // 2):
+            roll_back = partial(command_rollback, service, start_rollout(service))
+            by_command.append(obeyed_after_ms(decisions, roll_back, "bolt"))
     return [
         f"{NUM_CLIENTS} clients asking without a pause, {decisions.num_read:,} decisions looked "
-        "at. From the start of the write to the last decision for the old sampler after it. "
+        "at. From the start of the write or request to the last decision for the old sampler. "
         "Aim: ≤ 100 ms p99.",
         "",
         summary("Flag file set to `uniform`", by_file),
         summary("Kill switch on", by_switch),
+        summary("Rollout of 50 % rolled back by command", by_command),
     ]
+
+
+def start_rollout(service: Service) -> str:
+    """Half of the users get `bolt`; the rollout's id."""
+    body = {"candidate": "bolt", "stages": [50], "who": "benchmark", "why": "rollback"}
+    return str(service.client.post("/v1/rollouts", body)["rollout_id"])
+
+
+def command_rollback(service: Service, rollout_id: str) -> None:
+    body = {"who": "benchmark", "why": "rollback"}
+    service.client.post(f"/v1/rollouts/{rollout_id}/rollback", body)
 
 
 def switch_to(service: Service, *, is_on: bool) -> None:
