@@ -357,7 +357,7 @@ async def test_a_worker_that_is_interrupted_from_outside_is_replaced_once(
         # A child that is counted may not have become the worker yet.
         await until(lambda: decode_workers() != [])
         for worker in decode_workers():
-            worker.send_signal(signal.SIGINT)
+            worker.send_signal(signal.SIGTERM)
         video = await world.indexer.wait_until_ready(TENANT, video_id, WAIT_S)
 
         assert video.status is VideoStatus.READY
