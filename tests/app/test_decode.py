@@ -27,6 +27,7 @@ from app.errors import (
 from app.stores.frames import PicturePack, find_frames, read_scenes
 from app.stores.layout import DataLayout
 from tests.app.clips import MIB, config, number_in, numbered, write_clip
+from tests.child_processes import decode_workers
 
 VIDEO_ID = "cd" * 32
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,16 +47,8 @@ def ignore(fraction: float) -> None:
     """Progress that nobody watches."""
 
 
-def running_workers() -> list[psutil.Process]:
-    return [
-        child
-        for child in psutil.Process().children(recursive=True)
-        if "app.decoding.worker" in child.cmdline()
-    ]
-
-
 def assert_nothing_left(layout: DataLayout) -> None:
-    assert running_workers() == []
+    assert decode_workers() == []
     assert list(layout.temporary.iterdir()) == []
     assert find_frames(layout, VIDEO_ID, config().decode_version) is None
     assert not layout.derived(VIDEO_ID).exists()
@@ -85,7 +78,7 @@ async def test_a_video_is_published_with_table_pictures_and_shots(
     assert scenes[-1].end_frame == table.num_frames == 30
     assert progress == sorted(progress)
     assert list(layout.temporary.iterdir()) == []
-    assert running_workers() == []
+    assert decode_workers() == []
 
 
 @pytest.mark.anyio
@@ -200,7 +193,7 @@ async def test_a_worker_that_dies_is_an_error_and_leaves_nothing(
     clip: Path, layout: DataLayout, number: signal.Signals, error: type[Exception]
 ) -> None:
     def strike(_: float) -> None:
-        for worker in running_workers():
+        for worker in decode_workers():
             worker.send_signal(number)
 
     with pytest.raises(error):

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 
 from app.encoders.contract import PictureFeatures
@@ -32,7 +31,7 @@ from tests.app.video_world import (
     small_clip,
     wait_until,
 )
-from tests.child_processes import child_processes
+from tests.child_processes import decode_workers
 from tests.fakes import FakeEncoderClient
 
 pytestmark = pytest.mark.anyio
@@ -342,10 +341,6 @@ async def test_an_unexpected_error_fails_the_video_without_its_text(
         assert "secret" not in failed.value.detail
         stored = world.catalogue.get_video(TENANT, video_id).failure
         assert stored == Failure("index-failed", failed.value.detail)
-
-
-def decode_workers() -> list[psutil.Process]:
-    return [child for child in child_processes() if "app.decoding.worker" in child.cmdline()]
 
 
 async def test_a_worker_that_is_interrupted_from_outside_is_replaced_once(
