@@ -32,6 +32,7 @@ class SamplerDocument(Document):
     fallback: FallbackDocument | None = Field(
         description="Set when the decided sampler failed and `uniform` answered for it."
     )
+    note: str | None = Field(None, description="Why these frames, where the sampler says so.")
 
 
 class FrameDocument(Document):

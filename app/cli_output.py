@@ -70,6 +70,8 @@ def show_evidence(answer: Document) -> None:
         table.add_row(
             "fallback", f"{fallback['sampler']} {fallback['kind']}: {fallback['message']}"
         )
+    if sampler["note"]:
+        table.add_row("why these", sampler["note"])
     table.add_row("budget", f"{budget['frames']} frames, limited by {budget['limited_by']}")
     table.add_row(
         "tokens",

@@ -106,6 +106,7 @@ def _sampler(parts: EvidenceParts, table: SamplerTable) -> SamplerDocument:
         and FallbackDocument(
             sampler=fallback.sampler_id, kind=str(fallback.kind), message=fallback.message
         ),
+        note=parts.selection.note,
     )
 
 

@@ -76,7 +76,7 @@ def selection_record(
         output_tokens=None if ended.usage is None else ended.usage.output_tokens,
         latency_s=dict(ended.seconds),
         encoder_device_s=selected.inputs.encoder_device_s,
-        model_calls=0,  # no sampler has a scoring model yet
+        model_calls=selection.cost.calls,
         state=str(ended.state),
         error=ended.problem_type,
     )

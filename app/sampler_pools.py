@@ -16,7 +16,12 @@ from functools import lru_cache
 from pebble import ProcessExpired, ProcessPool
 
 from app.sampler_table import SamplerTable
-from app.select_frames import SelectionFailedError, SelectionRequest, run_checked
+from app.select_frames import (
+    CheckedSelection,
+    SelectionFailedError,
+    SelectionRequest,
+    run_checked,
+)
 from app.stores.library import open_video_handle
 from app.stores.video_handle import VideoHandleSpec
 from observability.names import SamplerFailure
@@ -49,7 +54,7 @@ def _outside_sampler(target: str, options: tuple[tuple[str, object], ...], encod
     return entry.build(dict(options), encoder=encoder)
 
 
-def run_task(task: SelectionTask) -> list[int]:
+def run_task(task: SelectionTask) -> CheckedSelection:
     """In the selection process. Raises `SelectionFailedError`."""
     try:
         sampler = _outside_sampler(task.target, task.options, task.encoder)
@@ -89,7 +94,7 @@ class SamplerPools:
 
     async def run_sampler(
         self, sampler_id: str, request: SelectionRequest, deadline_s: float
-    ) -> list[int]:
+    ) -> CheckedSelection:
         """The checked selection. Raises `SelectionFailedError`, or `TimeoutError`.
 
         An outside sampler that overruns is killed with its process.
@@ -102,7 +107,7 @@ class SamplerPools:
 
     async def _run_in_process(
         self, sampler_id: str, request: SelectionRequest, deadline_s: float
-    ) -> list[int]:
+    ) -> CheckedSelection:
         task = SelectionTask(
             target=self._table.entry(sampler_id).target,
             options=tuple(self._table.options(sampler_id).items()),
@@ -115,7 +120,7 @@ class SamplerPools:
         )
         # The pool's clock starts when a process takes the task up, and kills it; ours bounds the
         # wait for a process, which is being started anew when the one before was killed.
-        future: Future[list[int]] = self._processes.schedule(
+        future: Future[CheckedSelection] = self._processes.schedule(
             run_task, args=(task,), timeout=deadline_s
         )
         try:

@@ -24,6 +24,7 @@ from samplers.contract import (
     Sampler,
     Scene,
     check_selection,
+    noted_selection,
 )
 
 logger = logging.getLogger(__name__)
@@ -51,12 +52,38 @@ class Fallback:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelCost:
+    """What a selection asked of a scoring model; all 0 for samplers that have none."""
+
+    calls: int = 0
+    cached_scores: int = 0
+    """Scores that needed no call."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+NO_COST = ModelCost()
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedSelection:
+    """What one sampler chose, checked; picklable."""
+
+    indices: list[int]
+    note: str | None = None
+    """Why these frames, where the sampler says so."""
+    cost: ModelCost = NO_COST
+
+
+@dataclass(frozen=True, slots=True)
 class Selection:
     """Frame indices, strictly increasing, and the id of the sampler that chose them."""
 
     indices: list[int]
     sampler_id: str
     fallback: Fallback | None
+    note: str | None = None
+    cost: ModelCost = NO_COST
 
 
 class SelectionFailedError(Exception):
@@ -68,17 +95,20 @@ class SelectionFailedError(Exception):
         self.message = message[:MAX_MESSAGE_CHARS]
 
 
-def run_checked(sampler: Sampler, request: SelectionRequest) -> list[int]:
+def run_checked(sampler: Sampler, request: SelectionRequest) -> CheckedSelection:
     """What the sampler returned, checked. Raises `SelectionFailedError` and nothing else.
 
     Runs in a selection thread or process. Foreign exceptions end here: they may not unpickle in
     the gateway, and a `SystemExit` would end it.
     """
     try:
-        result = sampler.select(request.video, request.query, request.budget, request.scenes)
-        return check_selection(
-            result, request.video, request.budget, fills_budget=sampler.fills_budget
+        noted = noted_selection(
+            sampler, request.video, request.query, request.budget, request.scenes
         )
+        indices = check_selection(
+            noted.indices, request.video, request.budget, fills_budget=sampler.fills_budget
+        )
+        return CheckedSelection(indices, _checked_note(noted.note))
     except FeaturesMissingError as exc:
         raise SelectionFailedError(SamplerFailure.DEPENDENCY, str(exc)) from None
     except ContractViolationError as exc:
@@ -88,7 +118,13 @@ def run_checked(sampler: Sampler, request: SelectionRequest) -> list[int]:
         raise SelectionFailedError(SamplerFailure.RAISED, message) from None
 
 
-RunSampler = Callable[[str, SelectionRequest, float], Awaitable[list[int]]]
+def _checked_note(note: object) -> str | None:
+    if note is not None and not isinstance(note, str):
+        raise ContractViolationError("a note is a text")
+    return note and note[:MAX_MESSAGE_CHARS]
+
+
+RunSampler = Callable[[str, SelectionRequest, float], Awaitable[CheckedSelection]]
 """Runs one sampler by `run_checked`, in a thread or a killable process, within seconds; raises what
 that raises, or `TimeoutError`."""
 
@@ -115,15 +151,17 @@ class FrameSelector:
         """Frame indices by `sampler_id`, or by `uniform` when that sampler fails. Never raises."""
         started = perf_counter()
         try:
-            indices = await self._within_deadline(sampler_id, request)
+            chosen = await self._within_deadline(sampler_id, request)
         except SelectionFailedError as failure:
             return self._baseline_selection(
                 Fallback(sampler_id, failure.kind, failure.message), request
             )
         self._metrics.sampler_selected(sampler_id, perf_counter() - started)
-        return Selection(indices, sampler_id, None)
+        return Selection(chosen.indices, sampler_id, None, chosen.note, chosen.cost)
 
-    async def _within_deadline(self, sampler_id: str, request: SelectionRequest) -> list[int]:
+    async def _within_deadline(
+        self, sampler_id: str, request: SelectionRequest
+    ) -> CheckedSelection:
         if sampler_id not in self._table.ids:
             raise SelectionFailedError(SamplerFailure.UNKNOWN, f"no sampler {sampler_id!r}")
         if self._breaker.is_open(sampler_id):
@@ -131,13 +169,13 @@ class FrameSelector:
                 SamplerFailure.BREAKER_OPEN, "it overran its deadline too often; it rests a while"
             )
         try:
-            indices = await self._run_sampler(sampler_id, request, self._deadline_s)
+            chosen = await self._run_sampler(sampler_id, request, self._deadline_s)
         except TimeoutError as exc:
             self._breaker.record_overrun(sampler_id)
             message = f"no selection within {self._deadline_s:g} s"
             raise SelectionFailedError(SamplerFailure.DEADLINE, message) from exc
         self._breaker.record_success(sampler_id)
-        return indices
+        return chosen
 
     def _baseline_selection(self, fallback: Fallback, request: SelectionRequest) -> Selection:
         self._metrics.sampler_failed(fallback.sampler_id, fallback.kind)

@@ -29,6 +29,14 @@ class FeaturesMissingError(SamplerError):
     """No features of the video, or no vector of the question, in the encoder the sampler names."""
 
 
+class ScorerUnavailableError(FeaturesMissingError):
+    """A model-backed sampler got no usable answer from its model, or has no model to ask.
+
+    Counted as a failure of kind `dependency`, as missing features are: nothing is wrong with the
+    sampler.
+    """
+
+
 class ContractViolationError(SamplerError):
     """A sampler returned something that is not a valid selection."""
 
@@ -88,12 +96,33 @@ class VideoHandle(Protocol):
 
 
 class FrameScorer(Protocol):
-    """The seam for model-backed samplers: scores candidate rows by calling a model."""
+    """The seam for model-backed samplers: a vision-language model that is asked about candidates.
+
+    Deterministic as far as the model is (temperature 0), bounded in time and in calls. Blocks.
+    Shared by threads. Counts its own calls and tokens; a sampler need not.
+    """
 
     def score(self, video: VideoHandle, query: str, rows: Sequence[int]) -> FloatArray:
-        """float32 `[len(rows)]`, higher is more relevant. May block.
+        """float32 `[len(rows)]`, 0..1: p(yes) to "does this frame help to answer?", one call each.
 
-        Raises `FeaturesMissingError`.
+        NaN where the model gave no usable answer; never all NaN. Raises `ScorerUnavailableError`.
+        """
+        ...
+
+    def score_sets(
+        self, video: VideoHandle, query: str, sets: Sequence[Sequence[int]]
+    ) -> FloatArray:
+        """float32 `[len(sets)]`, 0..1: p(yes) to "do these frames suffice?", one call each.
+
+        Every set holds at least one row. NaN and errors as in `score`.
+        """
+        ...
+
+    def rate_ranges(self, video: VideoHandle, query: str, rows: Sequence[int]) -> str:
+        """The model's own text, in one call that shows all `rows`, numbered 1 to `len(rows)`.
+
+        It is asked for JSON `{"first-last": 1..5, "single": 1..5}` over those numbers; what comes
+        may be anything. Raises `ScorerUnavailableError`.
         """
         ...
 
@@ -105,6 +134,12 @@ class SamplerOptions:
     Declare a field as `name: type = field(default=..., metadata={"doc": "what it does, unit"})` and
     refuse bad values in `__post_init__` by raising `InvalidOptionsError`.
     """
+
+    @property
+    def uses_scorer(self) -> bool:
+        """True: with these options the sampler asks a model, so it gets a scorer, the longer
+        deadline and a process that can be killed."""
+        return False
 
 
 @runtime_checkable
@@ -139,6 +174,44 @@ class Sampler(Protocol):
     ) -> list[int]:
         """At most `budget` frame indices of `video`, strictly increasing, each a candidate."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class NotedSelection:
+    """Frame indices as `Sampler.select` returns them, and why these, in a sentence for people."""
+
+    indices: list[int]
+    note: str | None = None
+
+
+@runtime_checkable
+class NotingSampler(Sampler, Protocol):
+    """A sampler that also says why: what it routed to, what it saved, what it fell back to.
+
+    The gateway calls `select_with_note` instead of `select` and puts the note into the answer's
+    evidence. `select` returns the same indices.
+    """
+
+    def select_with_note(
+        self,
+        video: VideoHandle,
+        query: str | None,
+        budget: int,
+        scenes: list[Scene] | None,
+    ) -> NotedSelection: ...
+
+
+def noted_selection(
+    sampler: Sampler,
+    video: VideoHandle,
+    query: str | None,
+    budget: int,
+    scenes: list[Scene] | None,
+) -> NotedSelection:
+    """What `sampler` selects, with its note where it makes one."""
+    if isinstance(sampler, NotingSampler):
+        return sampler.select_with_note(video, query, budget, scenes)
+    return NotedSelection(sampler.select(video, query, budget, scenes))
 
 
 def check_selection(

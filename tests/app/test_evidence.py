@@ -120,3 +120,9 @@ def test_a_document_cannot_be_changed(parts: EvidenceParts) -> None:
     document = evidence_document(parts, FACTS, {})
     with pytest.raises(ValueError, match="frozen"):
         setattr(document, "llm", "another")  # noqa: B010 - a plain assignment does not type-check
+
+
+def test_a_sampler_that_says_why_is_quoted(parts: EvidenceParts) -> None:
+    noted = replace(parts, selection=Selection(INDICES, "aks", None, note="several moments"))
+    assert evidence_document(noted, FACTS, {}).sampler.note == "several moments"
+    assert evidence_document(parts, FACTS, {}).sampler.note is None
