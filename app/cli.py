@@ -14,9 +14,9 @@ from app.cli_kill_switch import kill_switch_app
 from app.cli_ledger import delete_user, feedback
 from app.cli_options import AsJson, Server, connect
 from app.cli_output import console, error_console, progress_bar, show_evidence, stream_answer
-from app.cli_output import show_samplers as print_samplers
 from app.cli_output import show_videos as print_videos
 from app.cli_rollout import rollout_app
+from app.cli_samplers import samplers_app
 from app.cli_shadow import shadow_app
 from app.demo import run_demo
 from app.sampler_table import SamplerTable
@@ -41,6 +41,7 @@ flags_app = typer.Typer(help="Flag files.", no_args_is_help=True)
 app.add_typer(flags_app, name="flags")
 app.add_typer(kill_switch_app, name="kill-switch")
 app.add_typer(rollout_app, name="rollout")
+app.add_typer(samplers_app, name="samplers")
 app.add_typer(shadow_app, name="shadow")
 app.command()(feedback)
 app.command()(delete_user)
@@ -135,17 +136,6 @@ def videos(as_json: AsJson = False, server: Server = None) -> None:
         console.print_json(json.dumps(document))
     else:
         print_videos(document["videos"])
-
-
-@app.command()
-def samplers(as_json: AsJson = False, server: Server = None) -> None:
-    """List the samplers of the running service, their options, and those that failed to load."""
-    with connect(server) as client:
-        document = client.get("/v1/samplers")
-    if as_json:
-        console.print_json(json.dumps(document))
-    else:
-        print_samplers(document)
 
 
 @flags_app.command("check")

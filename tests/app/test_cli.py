@@ -112,6 +112,7 @@ def test_videos_and_samplers_are_listed(connected: CommandLine, indexed: Indexed
     assert indexed.short_id in videos.stdout
     assert "ready" in videos.stdout
     assert "aks" in samplers.stdout
+    assert connected("samplers", "list").stdout == samplers.stdout
     assert "unavailable nonesuch.module:Sampler" in samplers.stdout
     assert len(documents[0]["videos"]) == 2
     assert "uniform" in {sampler["id"] for sampler in documents[1]["samplers"]}
