@@ -6,9 +6,11 @@ Samplers work on candidate *rows* `0..C-1`; `finalise` repairs them and maps the
 from __future__ import annotations
 
 import heapq
+import json
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
+from hashlib import sha256
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
@@ -42,6 +44,14 @@ def usable_scores(video: VideoHandle, encoder: str, query: str | None) -> FloatA
         return None
     scores = video.scores(encoder, query)
     return None if is_degenerate(scores) else scores
+
+
+def seeded_rng(
+    video: VideoHandle, query: str | None, budget: int, seed: int
+) -> np.random.Generator:
+    """Random numbers that depend on video, question, budget and `seed` alone, in any process."""
+    text = json.dumps([video.video_id, query, budget, seed])
+    return np.random.default_rng(int.from_bytes(sha256(text.encode()).digest()[:16]))
 
 
 def num_wanted(video: VideoHandle, budget: int) -> int:
@@ -79,6 +89,35 @@ def top_rows(scores: RealArray, count: int) -> IndexArray:
     above = np.flatnonzero(ranked > threshold)
     tied = np.flatnonzero(ranked == threshold)[: count - len(above)]
     return np.sort(np.concatenate([above, tied]))
+
+
+def nms_rows(scores: RealArray, times_s: TimeArray, count: int, gap_s: float) -> IndexArray:
+    """int64, ascending: up to `count` best rows, any two of them at least `gap_s` seconds apart.
+
+    Greedy temporal non-maximum suppression: the best row left by (score descending, row ascending)
+    is taken and every row closer to it than `gap_s` leaves. `times_s` is float64 `[C]`, increasing.
+    NaN scores are never taken. Fewer than `count` when no row is left: `finalise` adds those
+    furthest in time. A gap of 0 gives the top rows. O(C log C) at worst, O(C) when few leave.
+    """
+    rows = np.flatnonzero(~np.isnan(scores))
+    if gap_s <= 0:
+        return rows[top_rows(scores[rows], count)]
+    picks: list[int] = []
+    is_near = np.zeros(len(scores), dtype=np.bool_)
+    num_sorted = 4 * count
+    while len(picks) < count and len(rows):
+        best = rows[top_rows(scores[rows], num_sorted)]
+        best = best[np.argsort(-scores[best], kind="stable")]
+        first_near = np.searchsorted(times_s, times_s[best] - gap_s, side="right").tolist()
+        first_far = np.searchsorted(times_s, times_s[best] + gap_s).tolist()
+        for row, first, end in zip(best.tolist(), first_near, first_far, strict=True):
+            if not is_near[row]:
+                picks.append(row)
+                is_near[first:end] = True
+        rows = rows[~is_near[rows]]
+        # Every sorted row has been taken or is near one: few rounds, each over the rows left.
+        num_sorted *= 4
+    return np.sort(np.array(picks[: max(count, 0)], dtype=np.int64))
 
 
 def apportion(weights: RealArray, total: int, caps: IndexArray) -> IndexArray:

@@ -12,6 +12,8 @@ from samplers.selection import (
     capped_rows,
     finalise,
     is_degenerate,
+    nms_rows,
+    seeded_rng,
     shot_start_rows,
     top_rows,
     uniform_rows,
@@ -177,3 +179,60 @@ def test_the_first_shot_starts_at_row_zero_even_when_scenes_say_otherwise() -> N
     assert shot_start_rows([], np.array([3, 10])).tolist() == [0]
     assert shot_start_rows([Scene(9, 20)], np.array([3, 10])).tolist() == [0, 1]
     assert shot_start_rows([Scene(0, 20)], np.array([], dtype=np.int64)).tolist() == []
+
+
+def nms_by_definition(
+    scores: list[float], times_s: TimeArray, count: int, gap_s: float
+) -> list[int]:
+    """One pick after the other, every free row compared with every pick: O(count x C x count)."""
+    picks: list[int] = []
+    while len(picks) < count:
+        free = [
+            row
+            for row, score in enumerate(scores)
+            if not np.isnan(score)
+            and row not in picks
+            and all(abs(times_s[row] - times_s[pick]) >= gap_s for pick in picks)
+        ]
+        if not free:
+            break
+        picks.append(min(free, key=lambda row: (-scores[row], row)))
+    return sorted(picks)
+
+
+@given(data=st.data())
+def test_suppression_keeps_the_best_of_every_neighbourhood(data: st.DataObject) -> None:
+    # Quarters of a second are exact in binary, so that "exactly the gap apart" is hit often.
+    steps = data.draw(st.lists(st.integers(1, 9), max_size=40))
+    scores = data.draw(
+        st.lists(
+            st.sampled_from([-np.inf, -1.0, 0.0, 0.25, 1.0, np.nan]),
+            min_size=len(steps),
+            max_size=len(steps),
+        )
+    )
+    count, gap_s = data.draw(st.integers(-1, 45)), data.draw(st.integers(0, 40)) / 4
+    times_s = np.cumsum(np.array(steps, dtype=np.float64)) / 4
+    rows = nms_rows(np.array(scores, dtype=np.float32), times_s, count, gap_s)
+    assert rows.dtype == np.int64
+    assert rows.tolist() == nms_by_definition(scores, times_s, count, gap_s)
+
+
+def test_suppression_takes_more_rounds_when_the_best_rows_are_all_neighbours() -> None:
+    times_s = np.arange(20_000) / 4
+    scores = np.exp(-(((times_s - 2_000) / 500) ** 2))
+    rows = nms_rows(scores, times_s, 8, 60.0)
+    assert np.diff(times_s[rows]).min() >= 60.0
+    assert rows.tolist() == [8_000 + 240 * step for step in range(-4, 4)]
+
+
+def test_random_numbers_follow_from_video_question_budget_and_seed() -> None:
+    video, other = make_video(9, seed=1), make_video(9, seed=2)
+    cases = [(video, "q", 4, 0), (other, "q", 4, 0), (video, None, 4, 0), (video, "q", 5, 0)]
+    cases += [(video, "null", 4, 0), (video, "q", 4, -1)]
+    drawn = [seeded_rng(*case).random() for case in cases]
+    assert len(set(drawn)) == len(cases)
+    assert drawn == [seeded_rng(*case).random() for case in cases]
+    # The same in every process and on every day: no hash of Python's own takes part.
+    first = seeded_rng(regular_video(2), "q", 4, 0).random()
+    assert first == pytest.approx(0.8927766557305493)
