@@ -1,109 +1,38 @@
 """The conformance kit: run it on your own sampler in one line, `check_sampler(MySampler)`.
 
 It needs nothing but numpy, so it works under any test runner. Its videos are small and awkward on
-purpose: candidates that are not `0, 1, 2, ...`, uneven timestamps, read-only arrays, one candidate
-only, scores that are constant, tied or NaN, features that are missing.
+purpose: candidates that are not `0, 1, 2, ...`, uneven timestamps, read-only arrays, no candidates
+or a few, scores that are constant, tied, NaN or infinite, embeddings that are equal, zero or NaN,
+shots that overlap or lie outside, features that are missing. One is long: an array of C x C entries
+is found out there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import tracemalloc
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from itertools import pairwise, product
-from typing import Literal, TypeAlias, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
+from itertools import product
+from typing import get_args
 
 from samplers.code_scan import forbidden_reads
 from samplers.contract import (
     ContractViolationError,
     FeaturesMissingError,
-    FloatArray,
     FrameScorer,
-    IndexArray,
     Sampler,
     SamplerOptions,
     Scene,
-    TimeArray,
     check_selection,
 )
-
-ScalarT = TypeVar("ScalarT", bound=np.generic)
-
-ScoreKind: TypeAlias = Literal["cosine", "constant", "tied", "nan", "spike"]
+from samplers.testing_videos import EmbeddingKind, InMemoryVideo, ScoreKind, make_video
 
 QUERIES = (None, "Où est le chat ? 猫はどこ")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class InMemoryVideo:
-    """A `VideoHandle` over arrays, every one of them read-only. `make_video` builds one."""
-
-    video_id: str
-    timestamps_s: TimeArray
-    candidates: IndexArray
-    embeddings: FloatArray | None
-    """float32 `[C, D]`, the same for every encoder name; None: the video has no features."""
-    fixed_scores: FloatArray | None = None
-    """float32 `[C]`, given for every query instead of cosines."""
-
-    @property
-    def num_frames(self) -> int:
-        return len(self.timestamps_s)
-
-    def image_embeddings(self, encoder: str) -> FloatArray:
-        if self.embeddings is None:
-            raise FeaturesMissingError(f"video {self.video_id} has no features in {encoder!r}")
-        return self.embeddings
-
-    def query_embedding(self, encoder: str, query: str) -> FloatArray:
-        """A unit vector that depends on the text alone."""
-        dimension = self.image_embeddings(encoder).shape[1]
-        seed = int.from_bytes(sha256(query.encode()).digest()[:8])
-        vector = np.random.default_rng(seed).standard_normal((1, dimension))
-        unit = (vector / np.linalg.norm(vector)).astype(np.float32)
-        return _read_only(unit[0])
-
-    def scores(self, encoder: str, query: str) -> FloatArray:
-        if self.fixed_scores is not None:
-            return self.fixed_scores
-        cosines: FloatArray = self.image_embeddings(encoder) @ self.query_embedding(encoder, query)
-        return _read_only(cosines)
-
-    def scenes(self, num_scenes: int) -> list[Scene]:
-        """Shots of uneven length that cover the video; fewer when it has fewer frames."""
-        inner = (np.linspace(0, 1, num_scenes + 1)[1:-1] ** 1.5 * self.num_frames).astype(int)
-        edges = [0, *sorted({int(edge) for edge in inner if edge > 0}), self.num_frames]
-        return [Scene(start, end) for start, end in pairwise(edges)]
-
-
-def make_video(
-    num_candidates: int = 60,
-    *,
-    dimension: int = 16,
-    seed: int = 0,
-    score_kind: ScoreKind = "cosine",
-    has_features: bool = True,
-) -> InMemoryVideo:
-    """A video whose pictures drift slowly and cut a few times, with three frames per candidate.
-
-    The same arguments give the same video. `score_kind` replaces the cosines by constant,
-    two-valued, partly NaN or one-hot scores.
-    """
-    rng = np.random.default_rng(seed)
-    num_frames = 3 * num_candidates + 2
-    candidates = np.sort(rng.choice(num_frames, num_candidates, replace=False)).astype(np.int64)
-    intervals_s = rng.uniform(0.01, 0.6, num_frames)
-    return InMemoryVideo(
-        video_id=sha256(f"{num_candidates}:{dimension}:{seed}".encode()).hexdigest(),
-        timestamps_s=_read_only(np.cumsum(intervals_s) - intervals_s[0]),
-        candidates=_read_only(candidates),
-        embeddings=_drifting(rng, num_candidates, dimension) if has_features else None,
-        fixed_scores=_fixed_scores(rng, num_candidates, score_kind) if has_features else None,
-    )
+LONG_VIDEO_ROWS = 6_000
+MOST_ALLOCATED_BYTES = LONG_VIDEO_ROWS**2 // 3
+"""A third of the smallest array of C x C entries."""
 
 
 def check_sampler(
@@ -118,21 +47,33 @@ def check_sampler(
     `sampler` is a sampler class (built with `options`, or with its defaults) or a function without
     arguments that builds a sampler.
     """
-    options_class = getattr(sampler, "Options", None)
-
-    def build() -> Sampler:
-        if options_class is None:
-            return sampler()
-        return sampler(options or options_class(), encoder=encoder, scorer=scorer)
-
+    build = _builder(sampler, options, encoder, scorer)
     built = build()
     _check_declaration(built)
     for case in awkward_cases():
         _check_case(build, case)
     _check_threads(built)
+    _check_memory(built)
     reads = forbidden_reads(type(built))
     if reads:
         raise ContractViolationError(f"a sampler does not read {'; '.join(reads)}")
+
+
+def selection_digest(
+    sampler: Callable[..., Sampler],
+    options: SamplerOptions | None = None,
+    *,
+    encoder: str = "default",
+    scorer: FrameScorer | None = None,
+) -> str:
+    """Hex sha256 over what the sampler selects in every case of the kit.
+
+    The same in every process: one that differs under another `PYTHONHASHSEED` comes from a sampler
+    whose selections hang on the order of a set or on `hash()`.
+    """
+    built = _builder(sampler, options, encoder, scorer)()
+    selections = [_selection(built, case) for case in awkward_cases()]
+    return sha256(repr(selections).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,19 +93,52 @@ class Case:
 
 
 def awkward_cases() -> Iterator[Case]:
-    """Every call that the kit makes."""
-    kinds: tuple[ScoreKind, ...] = ("cosine", "constant", "tied", "nan", "spike")
-    videos = {f"{kind}-score": make_video(40, seed=3, score_kind=kind) for kind in kinds}
-    videos["featureless"] = make_video(40, seed=3, has_features=False)
-    videos["one-candidate"] = make_video(1)
-    videos["two-candidate"] = make_video(2)
-    videos["longer"] = make_video(301, seed=5)
-    for name, video in videos.items():
-        count = len(video.candidates)
-        budgets = sorted({0, 1, 2, 3, 13, count - 1, count, count + 1, 10_000})
-        shots = (None, video.scenes(7), video.scenes(10_000))
-        for budget, query, scenes in product(budgets, QUERIES, shots):
-            yield Case(name, video, query, budget, scenes)
+    """Every call that the kit makes, but for the long video's."""
+    plain = make_video(40, seed=3)
+    shots = (None, plain.scenes(7), plain.scenes(10_000))
+    yield from _cases("plain", plain, QUERIES, shots)
+    yield from _cases("longer", make_video(301, seed=5), QUERIES, shots[:1])
+    yield from _cases("featureless", make_video(40, seed=3, has_features=False), QUERIES, shots)
+    for broken, scenes in plain.broken_scenes().items():
+        yield from _cases(broken, plain, QUERIES, [scenes])
+    for score_kind in get_args(ScoreKind):
+        video = make_video(40, seed=3, score_kind=score_kind)
+        yield from _cases(f"{score_kind}-score", video, QUERIES[1:], shots[:2])
+    for embedding_kind in get_args(EmbeddingKind):
+        video = make_video(40, seed=3, embedding_kind=embedding_kind)
+        yield from _cases(f"{embedding_kind}-embedding", video, QUERIES, shots[:2])
+    for count in range(4):
+        video = make_video(count)
+        few: tuple[list[Scene] | None, ...] = (None, video.scenes(2), video.scenes(10_000))
+        yield from _cases(f"{count}-candidate", video, QUERIES, few)
+
+
+def _cases(
+    name: str,
+    video: InMemoryVideo,
+    queries: Iterable[str | None],
+    shots: Iterable[list[Scene] | None],
+) -> Iterator[Case]:
+    count = len(video.candidates)
+    budgets = sorted({0, 1, 2, 3, 13, max(0, count - 1), count, count + 1, 10 * count})
+    for budget, query, scenes in product(budgets, queries, shots):
+        yield Case(name, video, query, budget, scenes)
+
+
+def _builder(
+    sampler: Callable[..., Sampler],
+    options: SamplerOptions | None,
+    encoder: str,
+    scorer: FrameScorer | None,
+) -> Callable[[], Sampler]:
+    options_class = getattr(sampler, "Options", None)
+
+    def build() -> Sampler:
+        if options_class is None:
+            return sampler()
+        return sampler(options or options_class(), encoder=encoder, scorer=scorer)
+
+    return build
 
 
 def _check_declaration(sampler: Sampler) -> None:
@@ -187,12 +161,40 @@ def _check_case(build: Callable[[], Sampler], case: Case) -> None:
 
 
 def _check_threads(sampler: Sampler) -> None:
-    cases = [case for case in awkward_cases() if case.name == "longer"][::5]
+    cases = [case for case in awkward_cases() if case.name == "longer"]
     alone = [_selection(sampler, case) for case in cases]
     with ThreadPoolExecutor(4) as pool:
         together = list(pool.map(lambda case: _selection(sampler, case), cases))
     if alone != together:
         raise ContractViolationError("threads that share one sampler got different selections")
+
+
+def _check_memory(sampler: Sampler) -> None:
+    video = make_video(LONG_VIDEO_ROWS, dimension=8, seed=7)
+    for query, scenes in product(QUERIES, (None, video.scenes(100))):
+        case = Case("long", video, query, 64, scenes)
+        peak_bytes = _allocated_bytes(sampler, case)
+        if peak_bytes > MOST_ALLOCATED_BYTES:
+            raise ContractViolationError(
+                f"select allocated {peak_bytes / 1e6:.0f} MB, as an array of C x C entries does; "
+                f"{MOST_ALLOCATED_BYTES / 1e6:.0f} MB are allowed ({case})"
+            )
+
+
+def _allocated_bytes(sampler: Sampler, case: Case) -> int:
+    """Most bytes that one call held at a time, as far as Python and numpy asked for them."""
+    was_tracing = tracemalloc.is_tracing()
+    if not was_tracing:
+        tracemalloc.start()
+    try:
+        tracemalloc.reset_peak()
+        before, _ = tracemalloc.get_traced_memory()
+        _selection(sampler, case)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        if not was_tracing:
+            tracemalloc.stop()
+    return peak - before
 
 
 def _selection(sampler: Sampler, case: Case) -> list[int] | None:
@@ -220,33 +222,13 @@ def _fingerprint(video: InMemoryVideo) -> int:
     return hash(tuple(None if array is None else array.tobytes() for array in arrays))
 
 
-def _drifting(rng: np.random.Generator, num_rows: int, dimension: int) -> FloatArray:
-    steps = rng.standard_normal((num_rows, dimension))
-    is_cut = rng.random(num_rows) < 0.08
-    pictures = np.empty_like(steps)
-    pictures[0] = steps[0]
-    for row in range(1, num_rows):
-        pictures[row] = steps[row] if is_cut[row] else 0.95 * pictures[row - 1] + 0.1 * steps[row]
-    unit = pictures / np.linalg.norm(pictures, axis=1, keepdims=True)
-    return _read_only(unit.astype(np.float32))
-
-
-def _fixed_scores(
-    rng: np.random.Generator, num_rows: int, score_kind: ScoreKind
-) -> FloatArray | None:
-    if score_kind == "cosine":
-        return None
-    scores = np.full(num_rows, 0.25, dtype=np.float32)
-    if score_kind == "tied":
-        scores[::3] = 0.5
-    elif score_kind == "nan":
-        scores = rng.random(num_rows).astype(np.float32)
-        scores[num_rows // 2] = np.nan
-    elif score_kind == "spike":
-        scores[num_rows // 3] = 0.9
-    return _read_only(scores)
-
-
-def _read_only(array: NDArray[ScalarT]) -> NDArray[ScalarT]:
-    array.flags.writeable = False
-    return array
+__all__ = [
+    "Case",
+    "EmbeddingKind",
+    "InMemoryVideo",
+    "ScoreKind",
+    "awkward_cases",
+    "check_sampler",
+    "make_video",
+    "selection_digest",
+]

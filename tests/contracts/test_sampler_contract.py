@@ -50,9 +50,19 @@ def videos(draw: st.DrawFn) -> InMemoryVideo:
         video_id="generated",
         timestamps_s=np.cumsum(intervals_s),
         candidates=candidates,
-        embeddings=draw(st.sampled_from([embeddings.astype(np.float32), None])),
+        embeddings=draw(st.none() | damaged(embeddings.astype(np.float32))),
         fixed_scores=draw(st.none() | scores(len(candidates))),
     )
+
+
+def damaged(
+    embeddings: np.typing.NDArray[np.float32],
+) -> st.SearchStrategy[np.typing.NDArray[np.float32]]:
+    """As they are, or with the first row repeated, zero or NaN in some places."""
+    others = [embeddings.copy() for _ in range(3)]
+    for other, value in zip(others, (embeddings[0], 0.0, np.nan), strict=True):
+        other[::3] = value
+    return st.sampled_from([embeddings, *others])
 
 
 @st.composite
@@ -68,8 +78,12 @@ def scores(draw: st.DrawFn, num_rows: int) -> np.typing.NDArray[np.float32]:
 
 @st.composite
 def shots(draw: st.DrawFn, num_frames: int) -> list[Scene] | None:
+    """None, shots that cover the video, or now and then some that no index writes."""
     if draw(st.booleans()):
         return None
+    if draw(st.integers(0, 4)) == 0:
+        ends = st.tuples(st.integers(-5, num_frames + 5), st.integers(-5, num_frames + 5))
+        return [Scene(*sorted(pair)) for pair in draw(st.lists(ends, max_size=6))]
     inner = draw(st.sets(st.integers(1, max(1, num_frames - 1)), max_size=12))
     edges = [0, *sorted(edge for edge in inner if edge < num_frames), num_frames]
     return [Scene(start, end) for start, end in pairwise(edges)]

@@ -19,7 +19,13 @@ from samplers.contract import (
     VideoHandle,
 )
 from samplers.selection import finalise
-from samplers.testing import awkward_cases, check_sampler, make_video
+from samplers.testing import (
+    LONG_VIDEO_ROWS,
+    awkward_cases,
+    check_sampler,
+    make_video,
+    selection_digest,
+)
 from samplers.uniform import UniformSampler
 
 
@@ -133,6 +139,46 @@ class TripsOverNan(Mutant):
         return finalise(rows, video, budget)
 
 
+class TripsOverInfinity(Mutant):
+    def select(
+        self, video: VideoHandle, query: str | None, budget: int, scenes: list[Scene] | None
+    ) -> list[int]:
+        scores = [0.0] if query is None else video.scores(self.encoder, query).tolist()
+        if any(abs(score) == float("inf") for score in scores):
+            raise OverflowError("cannot convert float infinity to integer")
+        return finalise([], video, budget)
+
+
+class TripsOverNanRows(Mutant):
+    def spoilt(self, indices: list[int], video: VideoHandle) -> list[int]:
+        try:
+            embeddings = video.image_embeddings(self.encoder)
+        except FeaturesMissingError:
+            return indices
+        np.linalg.svd(embeddings)
+        return indices
+
+
+class NeedsACandidate(Mutant):
+    def spoilt(self, indices: list[int], video: VideoHandle) -> list[int]:
+        assert video.candidates[0] >= 0
+        return indices
+
+
+class TrustsItsScenes(Mutant):
+    def select(
+        self, video: VideoHandle, query: str | None, budget: int, scenes: list[Scene] | None
+    ) -> list[int]:
+        assert all(a.end_frame == b.start_frame for a, b in pairwise(scenes or []))
+        return finalise([], video, budget)
+
+
+class ComparesAllPairs(Mutant):
+    def spoilt(self, indices: list[int], video: VideoHandle) -> list[int]:
+        near = np.abs(np.subtract.outer(video.candidates, video.candidates)) < 3
+        return indices if near.any() or not indices else []
+
+
 class ReadsTheClock(Mutant):
     def spoilt(self, indices: list[int], video: VideoHandle) -> list[int]:
         return indices if time.monotonic() > 0 else []
@@ -183,6 +229,11 @@ REFUSED = {
     InventsMissingFeatures: "features are there",
     NeedsAQuery: "AssertionError",
     TripsOverNan: "ValueError",
+    TripsOverInfinity: "OverflowError.*infinite-score",
+    TripsOverNanRows: "LinAlgError.*nan-rows-embedding",
+    NeedsACandidate: "IndexError.*0-candidate",
+    TrustsItsScenes: "overlapping-shots video",
+    ComparesAllPairs: "C x C",
     ReadsTheClock: "the clock",
     ReadsTheEnvironment: "the environment",
     Undeclared: "version must be declared",
@@ -219,9 +270,46 @@ def test_a_function_that_builds_the_sampler_is_checked_too() -> None:
 def test_the_videos_are_awkward() -> None:
     videos = [case.video for case in awkward_cases()]
     assert all(video.candidates.tolist() != list(range(video.num_frames)) for video in videos)
-    assert any(len(video.candidates) == 1 for video in videos)
+    assert {0, 1, 2, 3} <= {len(video.candidates) for video in videos}
     assert any(video.embeddings is None for video in videos)
     assert all((np.diff(video.timestamps_s) > 0).all() for video in videos)
+
+
+def test_every_edge_of_the_budget_is_asked_for() -> None:
+    asked = {case.budget for case in awkward_cases() if case.name == "plain"}
+    assert {0, 1, 2, 39, 40, 41, 400} <= asked
+
+
+def test_scores_and_embeddings_of_every_odd_kind_are_made() -> None:
+    scores = make_video(9, score_kind="infinite").scores("e", "q")
+    assert np.isposinf(scores).sum() == 1
+    assert np.isneginf(make_video(9, score_kind="minus-infinite").scores("e", "q")).sum() == 1
+    assert np.isnan(make_video(9, score_kind="all-nan").scores("e", "q")).all()
+    zero = make_video(9, embedding_kind="zero-rows").image_embeddings("e")
+    assert (np.abs(zero).sum(axis=1) == 0).sum() == 3
+    equal = make_video(9, embedding_kind="equal").image_embeddings("e")
+    assert len(np.unique(equal, axis=0)) == 1
+    repeated = make_video(17, embedding_kind="duplicates").image_embeddings("e")
+    assert len(np.unique(repeated, axis=0)) == 3
+    assert np.isnan(make_video(9, embedding_kind="nan-rows").scores("e", "q")).sum() == 2
+
+
+def test_the_allowed_memory_is_far_below_one_byte_a_pair() -> None:
+    class ComparesInBlocks(Mutant):
+        def spoilt(self, indices: list[int], video: VideoHandle) -> list[int]:
+            for block in np.array_split(video.candidates, max(1, len(video.candidates) // 500)):
+                np.subtract.outer(block.astype(np.int16), video.candidates.astype(np.int16))
+            return indices
+
+    assert LONG_VIDEO_ROWS == 6_000
+    check_sampler(ComparesInBlocks)
+
+
+def test_the_digest_is_the_selections() -> None:
+    options = UniformSampler.Options()
+    assert selection_digest(UniformSampler) == selection_digest(UniformSampler, options)
+    endpoints = UniformSampler.Options(mode="endpoints")
+    assert selection_digest(UniformSampler) != selection_digest(UniformSampler, endpoints)
 
 
 def test_a_made_video_is_reproducible_and_read_only() -> None:
