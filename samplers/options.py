@@ -5,8 +5,11 @@ Declared once, as typed fields; command line, HTTP reference and registry all re
 
 from __future__ import annotations
 
+import math
+import re
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
@@ -14,6 +17,9 @@ from samplers.contract import InvalidOptionsError, SamplerOptions
 
 OptionValue: TypeAlias = bool | int | float | str | None
 
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_WORDS: Mapping[str, OptionValue] = {"true": True, "false": False, "null": None}
 _SCALARS: dict[type, str] = {bool: "boolean", int: "integer", float: "number", str: "string"}
 
 
@@ -58,17 +64,44 @@ def parse_options(
 ) -> SamplerOptions:
     """`options_class` from a plain mapping. Raises `InvalidOptionsError` naming the bad option."""
     hints = get_type_hints(options_class)
-    known = [declared.name for declared in fields(options_class)]
-    for name in values:
-        if name not in known:
-            raise InvalidOptionsError(
-                f"unknown option {name!r}; known: {', '.join(known) or 'none'}"
-            )
+    _check_names(options_class, values)
     checked = {name: _checked(name, value, hints[name]) for name, value in values.items()}
     try:
         return options_class(**checked)
     except (TypeError, ValueError) as exc:
         raise InvalidOptionsError(f"options {checked} are refused: {exc}") from exc
+
+
+def option_from_text(options_class: type[SamplerOptions], name: str, text: str) -> object:
+    """The value of one option as people write it: `0.2`, `true`, `null`, `centre`.
+
+    Where its type leaves a choice, the text is rather a boolean, null or number than a string.
+    Raises `InvalidOptionsError` naming the unknown or mistyped option.
+    """
+    _check_names(options_class, [name])
+    hint = get_type_hints(options_class)[name]
+    for value in _readings(text):
+        with suppress(InvalidOptionsError):
+            return _checked(name, value, hint)
+    return _checked(name, text, hint)
+
+
+def _readings(text: str) -> Iterator[OptionValue]:
+    if text in _WORDS:
+        yield _WORDS[text]
+    if _INTEGER.fullmatch(text):
+        yield int(text)
+    if _NUMBER.fullmatch(text) and math.isfinite(float(text)):
+        yield float(text)
+
+
+def _check_names(options_class: type[SamplerOptions], names: Iterable[str]) -> None:
+    known = [declared.name for declared in fields(options_class)]
+    for name in names:
+        if name not in known:
+            raise InvalidOptionsError(
+                f"unknown option {name!r}; known: {', '.join(known) or 'none'}"
+            )
 
 
 def _members(hint: Any) -> tuple[Any, ...]:

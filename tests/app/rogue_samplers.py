@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from samplers.contract import (
@@ -22,7 +23,7 @@ class Outside:
     version: ClassVar[str] = "1"
     fills_budget: ClassVar[bool] = True
     uses_query: ClassVar[bool] = False
-    Options = SamplerOptions
+    Options: ClassVar[type[SamplerOptions]] = SamplerOptions
 
     def __init__(
         self, options: SamplerOptions, *, encoder: str, scorer: FrameScorer | None = None
@@ -36,15 +37,23 @@ class Outside:
         raise NotImplementedError
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstFramesOptions(SamplerOptions):
+    skip: int = field(default=0, metadata={"doc": "candidates passed over at the start"})
+
+
 class FirstFrames(Outside):
     """Behaves: the first candidates."""
 
     id = "first-frames"
+    Options = FirstFramesOptions
+    options: FirstFramesOptions
 
     def select(
         self, video: VideoHandle, query: str | None, budget: int, scenes: list[Scene] | None
     ) -> Any:
-        return [int(index) for index in video.candidates[:budget]]
+        first = min(self.options.skip, max(0, len(video.candidates) - budget))
+        return [int(index) for index in video.candidates[first : first + budget]]
 
 
 class Raising(Outside):

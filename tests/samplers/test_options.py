@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 
 from samplers.contract import InvalidOptionsError, SamplerOptions
-from samplers.options import OptionField, option_fields, parse_options
+from samplers.options import OptionField, option_fields, option_from_text, parse_options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +16,7 @@ class Options(SamplerOptions):
     top: int = 3
     is_strict: bool = False
     note: str | None = None
+    limit: int | float | None = None
 
     def __post_init__(self) -> None:
         if self.top < 1:
@@ -40,6 +41,7 @@ def test_options_are_described_from_their_fields() -> None:
         ("top", "integer", 3),
         ("is_strict", "boolean", False),
         ("note", "string or null", None),
+        ("limit", "integer or number or null", None),
     ]
 
 
@@ -79,3 +81,50 @@ def test_a_value_that_the_class_refuses_is_an_invalid_option() -> None:
 def test_options_that_cannot_be_described_are_refused(options_class: type[SamplerOptions]) -> None:
     with pytest.raises(InvalidOptionsError, match=r"names|count"):
         option_fields(options_class)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("mode", "slow", "slow"),
+        ("window_s", "2", 2.0),
+        ("window_s", "-1.5e-3", -0.0015),
+        ("window_s", "+.5", 0.5),
+        ("top", "+7", 7),
+        ("is_strict", "true", True),
+        ("is_strict", "false", False),
+        ("note", "null", None),
+        ("note", "5", "5"),
+        ("note", "true", "true"),
+        ("limit", "5", 5),
+        ("limit", "5.0", 5.0),
+        ("limit", "null", None),
+    ],
+)
+def test_an_option_is_read_from_text_by_its_type(name: str, text: str, value: object) -> None:
+    found = option_from_text(Options, name, text)
+    assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("mode", "medium"),
+        ("window_s", "fast"),
+        ("window_s", "nan"),
+        ("window_s", "inf"),
+        ("window_s", "1e999"),
+        ("window_s", "1_000"),
+        ("window_s", "\u0663"),
+        ("window_s", "true"),
+        ("top", "2.0"),
+        ("top", "null"),
+        ("is_strict", "True"),
+        ("is_strict", "1"),
+        ("limit", "many"),
+        ("speed", "3"),
+    ],
+)
+def test_a_text_that_is_no_value_of_the_option_is_refused_by_name(name: str, text: str) -> None:
+    with pytest.raises(InvalidOptionsError, match=repr(name)):
+        option_from_text(Options, name, text)
