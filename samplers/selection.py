@@ -54,6 +54,16 @@ def seeded_rng(
     return np.random.default_rng(int.from_bytes(sha256(text.encode()).digest()[:16]))
 
 
+def min_max_scaled(scores: RealArray) -> TimeArray:
+    """float64 `[C]` in 0..1: how relevant every row is within its video.
+
+    `scores` must not be degenerate.
+    """
+    above = scores.astype(np.float64) - float(scores.min())
+    relevance: TimeArray = above / above.max()
+    return relevance
+
+
 def num_wanted(video: VideoHandle, budget: int) -> int:
     """How many frames fill the budget: `min(budget, C)`, never below zero."""
     return min(max(budget, 0), len(video.candidates))

@@ -45,12 +45,25 @@ def case_scores(case: GoldenCase) -> TimeArray:
     return scores
 
 
+def case_pictures(case: GoldenCase) -> TimeArray:
+    """float64 `[T, D]`, unit rows: the embeddings of a case, given or those behind its scores."""
+    if "embeddings_unnormalised" in case:
+        given = np.array(case["embeddings_unnormalised"])
+        pictures: TimeArray = given / np.linalg.norm(given, axis=1, keepdims=True)
+        return pictures
+    return _drifting_pictures(np.random.default_rng(case["seed"]), case["T"])[0]
+
+
 @lru_cache
 def _generated(kind: str, seed: int, num_rows: int) -> TimeArray:
     rng = np.random.default_rng(seed)
     if kind == "unif":
         return rng.random(num_rows)
-    return _spiky(rng, num_rows) if kind == "spiky" else _cosines(rng, num_rows)
+    if kind == "spiky":
+        return _spiky(rng, num_rows)
+    pictures, question = _drifting_pictures(rng, num_rows)
+    scores: TimeArray = (pictures * question).sum(axis=1)
+    return scores
 
 
 def _spiky(rng: np.random.Generator, num_rows: int) -> TimeArray:
@@ -60,7 +73,8 @@ def _spiky(rng: np.random.Generator, num_rows: int) -> TimeArray:
     return scores
 
 
-def _cosines(rng: np.random.Generator, num_rows: int) -> TimeArray:
+def _drifting_pictures(rng: np.random.Generator, num_rows: int) -> tuple[TimeArray, TimeArray]:
+    """Unit vectors `[num_rows, 64]` of pictures, and `[64]` of a question about one of them."""
     noise = rng.standard_normal((num_rows, 64))
     pictures = noise.copy()
     for row in range(1, num_rows):
@@ -69,5 +83,4 @@ def _cosines(rng: np.random.Generator, num_rows: int) -> TimeArray:
     question = pictures[target] + 0.5 * rng.standard_normal(64)
     pictures /= np.linalg.norm(pictures, axis=1, keepdims=True)
     question /= np.linalg.norm(question)
-    scores: TimeArray = (pictures * question).sum(axis=1)
-    return scores
+    return pictures, question
