@@ -36,7 +36,7 @@ def record_selection(
             answer_id=parts.question.answer_id,
             video_id=parts.video.video_id,
             sampler_id=parts.selection.sampler_id,
-            sampler_version=table.entry(parts.selection.sampler_id).version,
+            sampler_version=table.version(parts.selection.sampler_id),
             reason=parts.decision.reason,
             budget=parts.budget.frames,
             limited_by=str(parts.budget.limited_by),

@@ -19,9 +19,8 @@ from app.cli_rollout import rollout_app
 from app.cli_samplers import samplers_app
 from app.cli_shadow import shadow_app
 from app.demo import run_demo
-from app.sampler_table import SamplerTable
-from app.settings import Settings, SettingsError, changed_settings, load_settings
-from app.stores.library import DEFAULT_ENCODER
+from app.sampler_table import load_sampler_table
+from app.settings import SettingsError, changed_settings, load_settings
 from app.supervise.services import serve as serve_forever
 from app.supervise.services import stop as stop_service
 from flags.check import check_flag_text
@@ -29,7 +28,6 @@ from flags.findings import Severity
 from flags.provider import MAX_FLAG_FILE_BYTES
 from flags.stamped_file import StampedFile, UnreadableFileError
 from samplers.contract import SamplerError
-from samplers.registry import load_registry
 
 app = typer.Typer(
     name="framegate",
@@ -61,14 +59,9 @@ def serve(
         )
     changes = {k: v for k, v in {"host": host, "port": port}.items() if v is not None}
     settings = changed_settings(load_settings(), changes)
-    check_samplers(settings)
+    # The gateway would end at what is wrong with them, each time it is started anew.
+    load_sampler_table(settings.extra_sampler_targets, settings.sampler_options)
     raise typer.Exit(asyncio.run(serve_forever(settings)))
-
-
-def check_samplers(settings: Settings) -> None:
-    """Raises the `SamplerError` at which the gateway would end, each time it is started anew."""
-    registry = load_registry(settings.extra_sampler_targets)
-    SamplerTable(registry, settings.sampler_options, encoder=DEFAULT_ENCODER)
 
 
 @app.command()
@@ -144,7 +137,7 @@ def flags_check(
 ) -> None:
     """Find what would go wrong with a flag file, silently or not, before it is put in place."""
     settings = load_settings()
-    known = frozenset(load_registry(settings.extra_sampler_targets).ids)
+    known = load_sampler_table(settings.extra_sampler_targets, settings.sampler_options).ids
     try:
         content = StampedFile(file, max_bytes=MAX_FLAG_FILE_BYTES).read()
     except UnreadableFileError as exc:

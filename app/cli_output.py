@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -111,7 +112,7 @@ def _status_text(video: Document) -> str:
 def show_samplers(document: Document) -> None:
     table = Table("sampler", "version", "from", "fills budget", "uses query", "options")
     for sampler in document["samplers"]:
-        options = ", ".join(f"{o['name']}={o['value']}" for o in sampler["options"])
+        options = ", ".join(f"{o['name']}={_option_text(o['value'])}" for o in sampler["options"])
         table.add_row(
             sampler["id"],
             sampler["version"],
@@ -123,3 +124,33 @@ def show_samplers(document: Document) -> None:
     console.print(table)
     for unavailable in document["unavailable"]:
         console.print(f"unavailable {unavailable['id']}: {unavailable['error']}", style="red")
+
+
+def show_sampler(sampler: Document) -> None:
+    """One sampler of `GET /v1/samplers`, and all that its options can be."""
+    console.print(f"{sampler['id']}, version {sampler['version']}", style="bold", highlight=False)
+    console.print(sampler["doc"], highlight=False)
+    facts = Table(show_header=False, box=None, pad_edge=False)
+    facts.add_column(style="dim")
+    facts.add_column(overflow="fold")
+    facts.add_row("from", "Framegate" if sampler["is_builtin"] else "outside")
+    if sampler["base"] is not None:
+        facts.add_row("variant of", sampler["base"])
+    facts.add_row("variants", ", ".join(sampler["variants"]) or "none")
+    facts.add_row("fills budget", "yes" if sampler["fills_budget"] else "no")
+    facts.add_row("uses query", "yes" if sampler["uses_query"] else "no")
+    console.print(facts)
+    if not sampler["options"]:
+        console.print("It has no options.")
+        return
+    options = Table("option", "type", "default", "here", "what it does", box=None, pad_edge=False)
+    for option in sampler["options"]:
+        choices = " | ".join(map(_option_text, option["choices"]))
+        values = (_option_text(option[key]) for key in ("default", "value"))
+        options.add_row(option["name"], choices or option["type"], *values, option["doc"])
+    console.print(options)
+
+
+def _option_text(value: object) -> str:
+    """As it is written in FRAMEGATE_SAMPLER_OPTIONS, and in a variant's name."""
+    return value if isinstance(value, str) else json.dumps(value)

@@ -92,12 +92,12 @@ def evidence_document(
 
 
 def _sampler(parts: EvidenceParts, table: SamplerTable) -> SamplerDocument:
-    used = table.entry(parts.selection.sampler_id)
+    used = table.get(parts.selection.sampler_id)
     fallback = parts.selection.fallback
     return SamplerDocument(
         id=used.id,
         version=used.version,
-        options=table.options(used.id),
+        options=used.option_values,
         variant=parts.decision.variant,
         reason=parts.decision.reason,
         flag_version=parts.decision.flag_version,

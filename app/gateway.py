@@ -39,7 +39,7 @@ from app.rollout_side import RolloutParts, RolloutSide, build_rollout_side
 from app.rollout_surroundings import Deployment
 from app.sampler_breaker import BreakerRule, SamplerBreaker
 from app.sampler_pools import SamplerPools
-from app.sampler_table import SamplerTable
+from app.sampler_table import SamplerTable, load_sampler_table
 from app.select_frames import FrameSelector
 from app.selection_inputs import SelectionInputsGatherer
 from app.settings import Settings, SettingsError
@@ -50,7 +50,7 @@ from app.stores.catalogue import Catalogue
 from app.stores.eviction import Evictor
 from app.stores.features import FeatureStore
 from app.stores.layout import DataLayout
-from app.stores.library import DEFAULT_ENCODER, VideoLibrary
+from app.stores.library import VideoLibrary
 from app.stores.query_vectors import QueryVectors
 from app.supervise.process_table import TABLE_NAME, read_service_rows
 from flags.evaluate import Flags
@@ -61,7 +61,6 @@ from observability.metrics import Metrics
 from observability.names import ChildProcess, Event
 from observability.repeats import AlarmLog, RepeatFilter, RepeatLimiter
 from observability.setup import Telemetry, TelemetryConfig, configure_telemetry
-from samplers.registry import load_registry
 
 logger = logging.getLogger(__name__)
 
@@ -131,13 +130,13 @@ def build_gateway(
         TelemetryConfig(service_version=version, otlp_endpoint=settings.otlp_endpoint)
     )
     _configure_logging(settings, telemetry)
-    registry = load_registry(settings.extra_sampler_targets)
+    table = load_sampler_table(settings.extra_sampler_targets, settings.sampler_options)
     base = Base(
         settings=settings,
         telemetry=telemetry,
-        metrics=Metrics(telemetry.meter_provider, sampler_ids=registry.ids),
+        metrics=Metrics(telemetry.meter_provider, sampler_ids=table.ids),
         layout=layout,
-        table=SamplerTable(registry, settings.sampler_options, encoder=DEFAULT_ENCODER),
+        table=table,
         encoder=encoder or HttpEncoderClient(layout.encoder_socket),
         llm=llm or _llm_client(settings),
     )

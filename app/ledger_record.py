@@ -35,7 +35,7 @@ def selection_record(
     ended: EndedAnswer, selected: SelectionParts, facts: DeploymentFacts, user_hash: str | None
 ) -> SelectionRecord:
     decision, selection, video = selected.decision, selected.selection, selected.video
-    used = facts.table.entry(selection.sampler_id)
+    used = facts.table.get(selection.sampler_id)
     fallback = selection.fallback
     # Without tokens where the answer ended before they were made.
     reduced = None if ended.parts is None else ended.parts.reduced
@@ -56,7 +56,7 @@ def selection_record(
         flag_error=decision.error,
         sampler_id=used.id,
         sampler_version=used.version,
-        sampler_options=facts.table.options(used.id),
+        sampler_options=used.option_values,
         fallback_kind=None if fallback is None else str(fallback.kind),
         fallback_message=None if fallback is None else fallback.message,
         encoder_id=facts.encoder_id,
@@ -83,4 +83,4 @@ def selection_record(
 
 
 def _version(facts: DeploymentFacts, sampler_id: str) -> str | None:
-    return facts.table.entry(sampler_id).version if sampler_id in facts.table.ids else None
+    return facts.table.version(sampler_id) if sampler_id in facts.table.ids else None

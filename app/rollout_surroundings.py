@@ -10,6 +10,7 @@ from app.encoders.contract import EncoderClient
 from app.errors import EncoderUnavailableError
 from app.rollout_outcomes import latest_score
 from app.sampler_table import SamplerTable
+from app.sampler_variants import base_id
 from app.stores.catalogue import Catalogue
 from app.stores.ledger import Ledger
 from app.stores.rows import VideoRow, VideoStatus
@@ -60,8 +61,8 @@ class LiveFacts:
         if encoder_id is None or not {candidate, control} <= self._table.ids:
             return None
         return EpochFacts(
-            candidate_version=self._table.entry(candidate).version,
-            control_version=self._table.entry(control).version,
+            candidate_version=self._table.version(candidate),
+            control_version=self._table.version(control),
             encoder_id=encoder_id,
             reducer_id=self._deployment.reducer_id,
             profile=self._deployment.profile,
@@ -94,7 +95,7 @@ class StoredFeatures:
             if video is None or video.status is not VideoStatus.READY:
                 continue
             num_videos += 1
-            num_covered += sampler_id == BASELINE or (
+            num_covered += base_id(sampler_id) == BASELINE or (
                 encoder_id is not None and self._is_indexed(video, encoder_id)
             )
             if num_videos == RECENT_VIDEOS:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Final
 
 from app.sampler_variants import MAX_VARIANTS, base_id, is_variant, variant_options
+from app.stores.library import DEFAULT_ENCODER
 from flags.keys import BASELINE
 from samplers.contract import InvalidOptionsError, Sampler, SamplerOptions
-from samplers.registry import Registry, SamplerEntry, UnknownSamplerError
+from samplers.registry import Registry, SamplerEntry, UnknownSamplerError, load_registry
 
 OptionsById = Mapping[str, Mapping[str, object]]
 
@@ -107,6 +108,14 @@ class SamplerTable:
     def builtin(self, sampler_id: str) -> Sampler | None:
         """The built sampler, or None for an outside one."""
         return self._builtins.get(sampler_id)
+
+
+def load_sampler_table(extra_targets: Iterable[str], options: OptionsById) -> SamplerTable:
+    """The table of what is installed, and of the `module:Class` of `extra_targets`.
+
+    Raises the `SamplerError` at which the gateway ends at its start.
+    """
+    return SamplerTable(load_registry(extra_targets), options, encoder=DEFAULT_ENCODER)
 
 
 def _configured(registry: Registry, options: OptionsById) -> dict[str, ConfiguredSampler]:

@@ -70,7 +70,8 @@ def sampler_spec(table: SamplerTable, sampler_id: str) -> SamplerSpec:
     """Raises `UnknownSamplerError`."""
     return SamplerSpec(
         sampler_id=sampler_id,
-        version=table.entry(sampler_id).version,
+        base_id=table.entry(sampler_id).id,
+        version=table.version(sampler_id),
         options=tuple(table.options(sampler_id).items()),
         encoder=table.encoder,
     )
@@ -147,7 +148,7 @@ def _side(answer: ComparedAnswer, sampler_id: str, side: SideResult) -> SideReco
     table = answer.facts.table
     return SideRecord(
         sampler_id=sampler_id,
-        sampler_version=table.entry(sampler_id).version,
+        sampler_version=table.version(sampler_id),
         sampler_options=table.options(sampler_id),
         indices=side.indices,
         seconds=side.seconds,

@@ -33,6 +33,9 @@ class SamplerSpec:
     """A sampler as another process builds it."""
 
     sampler_id: str
+    """As flags name it."""
+    base_id: str
+    """As the registry names it; another where `sampler_id` is that sampler with other options."""
     version: str
     options: tuple[tuple[str, object], ...]
     encoder: str

@@ -111,7 +111,7 @@ class Worker:
     def _sampler(self, spec: SamplerSpec) -> Sampler:
         sampler = self._samplers.get(spec)
         if sampler is None:
-            entry = self._registry.get(spec.sampler_id)
+            entry = self._registry.get(spec.base_id)
             sampler = entry.build(dict(spec.options), encoder=spec.encoder)
             self._samplers[spec] = sampler
         return sampler

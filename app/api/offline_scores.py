@@ -35,7 +35,7 @@ def offline_scores_router(side: RolloutSide, gate: OperatorGate) -> APIRouter:
             raise UnknownSamplerError(f"There is no sampler `{body.sampler}`.")
         score = OfflineScore(
             sampler_id=body.sampler,
-            sampler_version=side.table.entry(body.sampler).version,
+            sampler_version=side.table.version(body.sampler),
             score=body.score,
             dataset=body.dataset,
             num_questions=body.num_questions,

@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from app.sampler_table import SamplerTable
+from app.sampler_variants import is_variant
 from samplers.options import OptionField
 
 
@@ -19,8 +20,10 @@ class OptionDocument(BaseModel):
 
 
 class SamplerListing(BaseModel):
-    id: str
-    version: str
+    id: str = Field(description="What a flag serves: a sampler, or a variant such as aks@t1=0.2.")
+    base: str | None = Field(description="Of a variant: the sampler that it is, else null.")
+    variants: list[str] = Field(description="Its ids with other options, in this deployment.")
+    version: str = Field(description="Another one for other options.")
     doc: str
     is_builtin: bool
     fills_budget: bool = Field(description="Always returns as many frames as the budget says.")
@@ -41,25 +44,33 @@ class SamplersDocument(BaseModel):
 def samplers_router(table: SamplerTable) -> APIRouter:
     router = APIRouter(prefix="/v1/samplers", tags=["samplers"])
 
-    @router.get("", summary="The samplers, their options, and those that failed to load")
+    @router.get(
+        "", summary="The samplers, variants, options, and what failed to load"
+    )
     async def get_samplers() -> SamplersDocument:
-        registry = table.registry
-        return SamplersDocument(
-            samplers=[_listing(table, sampler_id) for sampler_id in registry.ids],
-            unavailable=[
-                UnavailableSampler(id=name, error=error)
-                for name, error in registry.unavailable.items()
-            ],
-        )
+        return samplers_document(table)
 
     return router
+
+
+def samplers_document(table: SamplerTable) -> SamplersDocument:
+    """Every sampler, followed by its variants."""
+    return SamplersDocument(
+        samplers=[_listing(table, sampler_id) for sampler_id in table.listed_ids],
+        unavailable=[
+            UnavailableSampler(id=name, error=error)
+            for name, error in table.registry.unavailable.items()
+        ],
+    )
 
 
 def _listing(table: SamplerTable, sampler_id: str) -> SamplerListing:
     entry, values = table.entry(sampler_id), table.options(sampler_id)
     return SamplerListing(
-        id=entry.id,
-        version=entry.version,
+        id=sampler_id,
+        base=entry.id if is_variant(sampler_id) else None,
+        variants=list(table.variants(sampler_id)),
+        version=table.version(sampler_id),
         doc=entry.doc,
         is_builtin=entry.is_builtin,
         fills_budget=entry.fills_budget,

@@ -36,7 +36,9 @@ def open_nothing() -> OpenedVideo:
 
 
 def spec(sampler_id: str) -> SamplerSpec:
-    return SamplerSpec(sampler_id=sampler_id, version="1", options=(), encoder="default")
+    return SamplerSpec(
+        sampler_id=sampler_id, base_id=sampler_id, version="1", options=(), encoder="default"
+    )
 
 
 def served(indices: Sequence[int] | None = None, num_candidates: int = 60) -> ControlSelection:
