@@ -30,6 +30,7 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
         "shot": "samplers.shot:ShotSampler",
         "aks": "samplers.aks:AksSampler",
         "bolt": "samplers.bolt:BoltSampler",
+        "maxvol": "samplers.maxvol:MaxvolSampler",
     }
 )
 ENTRY_POINT_GROUP = "framegate.samplers"
