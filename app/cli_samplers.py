@@ -6,10 +6,12 @@ import json
 
 import typer
 
+from app.cli_new_sampler import new
 from app.cli_options import AsJson, Server, connect
 from app.cli_output import console, show_samplers
 
 samplers_app = typer.Typer(help="The samplers.", invoke_without_command=True)
+samplers_app.command("new")(new)
 
 
 @samplers_app.callback()
