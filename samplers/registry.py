@@ -31,6 +31,7 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
         "aks": "samplers.aks:AksSampler",
         "bolt": "samplers.bolt:BoltSampler",
         "maxvol": "samplers.maxvol:MaxvolSampler",
+        "adard-key": "samplers.adard_key:AdardKeySampler",
     }
 )
 ENTRY_POINT_GROUP = "framegate.samplers"
