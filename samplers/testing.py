@@ -4,7 +4,8 @@ It needs nothing but numpy, so it works under any test runner. Its videos are sm
 purpose: candidates that are not `0, 1, 2, ...`, uneven timestamps, read-only arrays, no candidates
 or a few, scores that are constant, tied, NaN or infinite, embeddings that are equal, zero or NaN,
 shots that overlap or lie outside, features that are missing. One is long: an array of C x C entries
-is found out there.
+is found out there. A sampler whose options use a scorer meets several: one that answers well, some
+that leave answers out, say the same of all or write nonsense, one that is away, and none.
 """
 
 from __future__ import annotations
@@ -25,7 +26,17 @@ from samplers.contract import (
     Sampler,
     SamplerOptions,
     Scene,
+    ScorerUnavailableError,
     check_selection,
+)
+from samplers.testing_scorers import (
+    ConstantScorer,
+    CountingScorer,
+    FailingScorer,
+    InMemoryScorer,
+    MalformedScorer,
+    RareScorer,
+    awkward_scorers,
 )
 from samplers.testing_videos import EmbeddingKind, InMemoryVideo, ScoreKind, make_video
 
@@ -33,6 +44,8 @@ QUERIES = (None, "Où est le chat ? 猫はどこ")
 LONG_VIDEO_ROWS = 6_000
 MOST_ALLOCATED_BYTES = LONG_VIDEO_ROWS**2 // 3
 """A third of the smallest array of C x C entries."""
+SCORER_CASES = frozenset({"plain", "longer", "tied-score", "featureless", "3-candidate"})
+"""Names of the cases in which a sampler meets every scorer."""
 
 
 def check_sampler(
@@ -45,15 +58,18 @@ def check_sampler(
     """Raise `ContractViolationError` naming the broken rule and the case, or return None.
 
     `sampler` is a sampler class (built with `options`, or with its defaults) or a function without
-    arguments that builds a sampler.
+    arguments that builds a sampler. Where its options use a scorer, the class gets `scorer`, by
+    default an `InMemoryScorer`, and the awkward ones beside it; else it gets none.
     """
-    build = _builder(sampler, options, encoder, scorer)
-    built = build()
+    build = _builder(sampler, options, encoder)
+    built = build(scorer)
     _check_declaration(built)
     for case in awkward_cases():
-        _check_case(build, case)
+        _check_case(lambda: build(scorer), case)
     _check_threads(built)
     _check_memory(built)
+    if hasattr(sampler, "Options"):
+        _check_scorers(sampler, built.options, encoder)
     reads = forbidden_reads(type(built))
     if reads:
         raise ContractViolationError(f"a sampler does not read {'; '.join(reads)}")
@@ -71,7 +87,7 @@ def selection_digest(
     The same in every process: one that differs under another `PYTHONHASHSEED` comes from a sampler
     whose selections hang on the order of a set or on `hash()`.
     """
-    built = _builder(sampler, options, encoder, scorer)()
+    built = _builder(sampler, options, encoder)(scorer)
     selections = [_selection(built, case) for case in awkward_cases()]
     return sha256(repr(selections).encode()).hexdigest()
 
@@ -126,17 +142,17 @@ def _cases(
 
 
 def _builder(
-    sampler: Callable[..., Sampler],
-    options: SamplerOptions | None,
-    encoder: str,
-    scorer: FrameScorer | None,
-) -> Callable[[], Sampler]:
+    sampler: Callable[..., Sampler], options: SamplerOptions | None, encoder: str
+) -> Callable[[FrameScorer | None], Sampler]:
+    """Builds the sampler with a scorer if, and only if, its options use one."""
     options_class = getattr(sampler, "Options", None)
 
-    def build() -> Sampler:
+    def build(scorer: FrameScorer | None) -> Sampler:
         if options_class is None:
             return sampler()
-        return sampler(options or options_class(), encoder=encoder, scorer=scorer)
+        chosen = options or options_class()
+        given = scorer or InMemoryScorer(encoder) if chosen.uses_scorer else None
+        return sampler(chosen, encoder=encoder, scorer=given)
 
     return build
 
@@ -181,6 +197,33 @@ def _check_memory(sampler: Sampler) -> None:
             )
 
 
+def _check_scorers(sampler: Callable[..., Sampler], options: SamplerOptions, encoder: str) -> None:
+    cases = [case for case in awkward_cases() if case.name in SCORER_CASES]
+    answering = {"in-memory": InMemoryScorer(encoder), **awkward_scorers(encoder)}
+    for name, scorer in answering.items():
+        counting = CountingScorer(scorer)
+        built = sampler(options, encoder=encoder, scorer=counting)
+        for case in cases:
+            named = replace(case, name=f"{name} scorer, {case.name}")
+            _check_questions(built, named, counting)
+    for absent in (None, FailingScorer()) if options.uses_scorer else ():
+        built = sampler(options, encoder=encoder, scorer=absent)
+        for case in cases:
+            _selection(built, replace(case, name=f"no scorer, {case.name}"), has_scorer=False)
+
+
+def _check_questions(sampler: Sampler, case: Case, scorer: CountingScorer) -> None:
+    """The same selection twice, and no question that the sampler may not ask."""
+    first, second = _selection(sampler, case), _selection(sampler, case)
+    if first != second:
+        raise ContractViolationError(f"the same answers gave {first} and then {second} ({case})")
+    if scorer.sizes and not sampler.options.uses_scorer:
+        raise ContractViolationError(f"options.uses_scorer is False, a model was asked ({case})")
+    if scorer.sizes and case.query is None:
+        raise ContractViolationError(f"a model was asked without a query ({case})")
+    scorer.sizes.clear()
+
+
 def _allocated_bytes(sampler: Sampler, case: Case) -> int:
     """Most bytes that one call held at a time, as far as Python and numpy asked for them."""
     was_tracing = tracemalloc.is_tracing()
@@ -197,15 +240,16 @@ def _allocated_bytes(sampler: Sampler, case: Case) -> int:
     return peak - before
 
 
-def _selection(sampler: Sampler, case: Case) -> list[int] | None:
-    """The checked indices, or None where missing features were reported as such."""
+def _selection(sampler: Sampler, case: Case, *, has_scorer: bool = True) -> list[int] | None:
+    """The checked indices, or None where missing features, or scorers, were reported as such."""
     scenes = None if case.scenes is None else list(case.scenes)
     before = _fingerprint(case.video)
     try:
         indices = sampler.select(case.video, case.query, case.budget, scenes)
         check_selection(indices, case.video, case.budget, fills_budget=sampler.fills_budget)
     except FeaturesMissingError as exc:
-        if case.video.embeddings is not None:
+        is_excused = isinstance(exc, ScorerUnavailableError) and not has_scorer
+        if case.video.embeddings is not None and not is_excused:
             raise ContractViolationError(f"features are there, yet: {exc} ({case})") from exc
         return None
     except ContractViolationError as exc:
@@ -224,10 +268,17 @@ def _fingerprint(video: InMemoryVideo) -> int:
 
 __all__ = [
     "Case",
+    "ConstantScorer",
+    "CountingScorer",
     "EmbeddingKind",
+    "FailingScorer",
+    "InMemoryScorer",
     "InMemoryVideo",
+    "MalformedScorer",
+    "RareScorer",
     "ScoreKind",
     "awkward_cases",
+    "awkward_scorers",
     "check_sampler",
     "make_video",
     "selection_digest",

@@ -1,0 +1,112 @@
+"""`m-llm`: a vision-language model says of each frame whether it helps to answer the question.
+
+The training-free part of the frame selector by Hu et al. (CVPR 2025, arXiv 2502.19680), whose code
+and weights are not public: the yes/no question by which its labels were made, asked of any model
+that is served, and its non-maximum suppression. Written from the paper's description.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from samplers.contract import (
+    FrameScorer,
+    InvalidOptionsError,
+    NotedSelection,
+    SamplerOptions,
+    Scene,
+    VideoHandle,
+)
+from samplers.model_scores import (
+    UNRANKED_NOTE,
+    available,
+    completed,
+    ranks,
+    spread_rows,
+    usable_answers,
+)
+from samplers.selection import finalise, num_wanted, uniform_rows, usable_scores
+
+MOST_ASKED = 256
+
+
+@dataclass(frozen=True, slots=True)
+class MLlmSampler:
+    """A model says of each likely frame whether it helps; the best that keep apart are taken."""
+
+    id: ClassVar[str] = "m-llm"
+    version: ClassVar[str] = "1"
+    fills_budget: ClassVar[bool] = True
+    uses_query: ClassVar[bool] = True
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options(SamplerOptions):
+        """How many frames the model is asked about."""
+
+        num_asked: int = field(
+            default=64,
+            metadata={
+                "doc": "most frames the model is asked about, one call each, 2 to 256; it is not "
+                "asked when the budget takes as many"
+            },
+        )
+
+        def __post_init__(self) -> None:
+            if not 2 <= self.num_asked <= MOST_ASKED:
+                raise InvalidOptionsError(
+                    f"option 'num_asked' must lie in 2..{MOST_ASKED}, not {self.num_asked}"
+                )
+
+        @property
+        def uses_scorer(self) -> bool:
+            return True
+
+    options: Options
+    encoder: str = field(kw_only=True)
+    scorer: FrameScorer | None = field(default=None, kw_only=True)
+
+    def select(
+        self,
+        video: VideoHandle,
+        query: str | None,
+        budget: int,
+        scenes: list[Scene] | None,
+    ) -> list[int]:
+        """Exactly `min(budget, C)` frame indices, as `select_with_note` chooses them."""
+        return self.select_with_note(video, query, budget, scenes).indices
+
+    def select_with_note(
+        self,
+        video: VideoHandle,
+        query: str | None,
+        budget: int,
+        scenes: list[Scene] | None,
+    ) -> NotedSelection:
+        """At most `num_asked` questions; `uniform` rows without a query or usable scores.
+
+        Raises `FeaturesMissingError`, and `ScorerUnavailableError` where the model cannot be asked.
+        """
+        del scenes
+        wanted, num_rows = num_wanted(video, budget), len(video.candidates)
+        if wanted in (0, num_rows):
+            return NotedSelection(finalise([], video, budget))
+        cosines = usable_scores(video, self.encoder, query)
+        if query is None or cosines is None:
+            rows = uniform_rows(num_rows, wanted)
+            return NotedSelection(finalise(rows, video, budget), UNRANKED_NOTE)
+        times_s = video.timestamps_s[video.candidates]
+        if wanted >= self.options.num_asked:
+            rows = spread_rows(cosines, times_s, wanted)
+            note = "model not asked: the budget takes every frame it would be asked about"
+            return NotedSelection(finalise(rows, video, budget, cosines), note)
+        asked = spread_rows(cosines, times_s, self.options.num_asked)
+        answers = usable_answers(available(self.scorer).score(video, query, asked.tolist()))
+        preference = np.full(num_rows, np.nan)
+        preference[asked] = ranks(completed(answers, cosines[asked]), cosines[asked])
+        rows = spread_rows(preference, times_s, wanted)
+        num_answered = np.count_nonzero(~np.isnan(answers))
+        note = f"asked about {len(asked)} of {num_rows:,} candidates, {num_answered} answered"
+        return NotedSelection(finalise(rows, video, budget, cosines), note)

@@ -1,0 +1,76 @@
+"""What model-backed samplers share: whom to ask, what counts as an answer, rows that keep apart."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from samplers.contract import (
+    FloatArray,
+    FrameScorer,
+    IndexArray,
+    ScorerUnavailableError,
+    TimeArray,
+)
+from samplers.selection import RealArray, nms_rows, top_rows
+
+UNRANKED_NOTE = "model not asked: no question, or scores that rank nothing; evenly spread"
+
+
+def available(scorer: FrameScorer | None) -> FrameScorer:
+    """The scorer itself. Raises `ScorerUnavailableError` where the deployment has none."""
+    if scorer is None:
+        raise ScorerUnavailableError("no scoring model is configured")
+    return scorer
+
+
+def usable_answers(answers: FloatArray) -> TimeArray:
+    """float64, as long as `answers`: NaN where the model gave nothing that is a number.
+
+    Raises `ScorerUnavailableError` when nothing is left.
+    """
+    usable = np.where(np.isfinite(answers), answers, np.nan).astype(np.float64)
+    if np.isnan(usable).all():
+        raise ScorerUnavailableError("the scoring model answered none of the questions")
+    return usable
+
+
+def completed(answers: TimeArray, cosines: FloatArray) -> TimeArray:
+    """`answers` with every NaN replaced by what its cosine stands for among the answered rows.
+
+    Both are of one length; at least one answer is there. Cosines are carried over rank by rank: the
+    row with the best cosine of all gets the best answer, one between two answered rows a value
+    between the answers of the same two ranks.
+    """
+    is_answered = ~np.isnan(answers)
+    known_cosines = np.sort(cosines[is_answered].astype(np.float64))
+    expected: TimeArray = np.interp(cosines, known_cosines, np.sort(answers[is_answered]))
+    return np.where(is_answered, answers, expected)
+
+
+def ranks(answers: TimeArray, cosines: FloatArray) -> TimeArray:
+    """float64, higher is better: the order by (answer, then cosine, then the earlier row)."""
+    order = np.lexsort((-np.arange(len(answers)), cosines, answers))
+    positions = np.empty(len(answers))
+    positions[order] = np.arange(len(answers))
+    return positions
+
+
+def spread_rows(scores: RealArray, times_s: TimeArray, count: int) -> IndexArray:
+    """int64, ascending: `count` rows by greedy non-maximum suppression, as M-LLM does it.
+
+    After each pick, best first, its neighbours within `C / (4 * count)` positions are passed over.
+    What then lacks are the best of those passed over. Positions are taken as time, on a grid as
+    dense as the candidates are on average, which is the same where they are evenly spaced.
+    `scores` and `times_s` (float64, seconds, increasing) are `[C]`; NaN rows are never taken, so
+    fewer than `count` come only where fewer have a score.
+    """
+    num_rows = len(scores)
+    span_s = float(times_s[-1] - times_s[0]) if num_rows else 0.0
+    interval_s = span_s / max(num_rows - 1, 1)
+    # Half an interval more than whole positions: "within" includes, whatever the rounding of times.
+    gap_s = (num_rows // (4 * max(count, 1)) + 0.5) * interval_s
+    picks = nms_rows(scores, times_s, count, gap_s)
+    passed_over = np.flatnonzero(~np.isnan(scores))
+    passed_over = passed_over[~np.isin(passed_over, picks, assume_unique=True)]
+    best = top_rows(scores[passed_over], count - len(picks))
+    return np.sort(np.concatenate([picks, passed_over[best]]))

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from samplers.contract import ScorerUnavailableError
+from samplers.model_scores import available, completed, ranks, spread_rows, usable_answers
+from samplers.testing import FailingScorer
+
+NAN = np.nan
+
+
+def float32(*values: float) -> np.typing.NDArray[np.float32]:
+    return np.array(values, dtype=np.float32)
+
+
+def published_nms(scores: list[float], count: int) -> list[int]:
+    """Greedy suppression by positions, as the paper words it, one position at a time."""
+    free = set(range(len(scores)))
+    picks: list[int] = []
+    while free and len(picks) < count:
+        best = min(free, key=lambda row: (-scores[row], row))
+        picks.append(best)
+        free -= {row for row in free if abs(row - best) <= len(scores) / (4 * count)}
+    return picks
+
+
+def test_without_a_scorer_the_model_is_unavailable() -> None:
+    scorer = FailingScorer()
+    assert available(scorer) is scorer
+    with pytest.raises(ScorerUnavailableError, match="no scoring model"):
+        available(None)
+
+
+def test_an_answer_that_is_no_number_is_missing() -> None:
+    usable = usable_answers(float32(0.5, NAN, np.inf, -np.inf))
+    np.testing.assert_array_equal(usable, [0.5, NAN, NAN, NAN])
+    assert usable.dtype == np.float64
+
+
+@pytest.mark.parametrize("answers", [float32(), float32(NAN, np.inf)])
+def test_no_answer_at_all_means_that_the_model_is_unavailable(
+    answers: np.typing.NDArray[np.float32],
+) -> None:
+    with pytest.raises(ScorerUnavailableError, match="none of the questions"):
+        usable_answers(answers)
+
+
+def test_a_missing_answer_takes_the_place_of_its_cosine_among_the_answered() -> None:
+    answers = np.array([0.9, NAN, 0.1, NAN, 0.5, NAN])
+    cosines = float32(0.10, 0.40, 0.20, 0.05, 0.30, 0.25)
+    # Answered by cosine: 0.1, 0.2, 0.3; their answers by rank: 0.1, 0.5, 0.9.
+    filled = completed(answers, cosines)
+    np.testing.assert_allclose(filled, [0.9, 0.9, 0.1, 0.1, 0.5, 0.7], rtol=1e-6)
+
+
+def test_one_answer_stands_for_all() -> None:
+    filled = completed(np.array([NAN, 0.4, NAN]), float32(0.3, 0.2, 0.1))
+    np.testing.assert_array_equal(filled, [0.4, 0.4, 0.4])
+
+
+def test_complete_answers_stay_as_they_are() -> None:
+    answers = np.array([0.2, 0.9, 0.2])
+    np.testing.assert_array_equal(completed(answers, float32(0.5, 0.1, 0.3)), answers)
+
+
+def test_ranks_go_by_answer_then_cosine_then_the_earlier_row() -> None:
+    answers = np.array([0.2, 0.9, 0.2, 0.2, 0.5])
+    cosines = float32(0.1, 0.0, 0.3, 0.1, 0.9)
+    assert np.argsort(-ranks(answers, cosines)).tolist() == [1, 4, 2, 0, 3]
+
+
+@given(
+    st.lists(st.sampled_from([0.0, 0.1, 0.2, 0.5, 0.9]), min_size=1, max_size=80),
+    st.integers(0, 90),
+)
+def test_spread_rows_begin_as_the_published_rule_and_then_fill(
+    scores: list[float], count: int
+) -> None:
+    rows = spread_rows(np.array(scores), np.arange(len(scores)) * 0.04, count).tolist()
+    published = published_nms(scores, count)
+    assert set(published) <= set(rows)
+    assert rows == sorted(set(rows))
+    assert len(rows) == min(count, len(scores))
+    left = sorted(set(range(len(scores))) - set(published), key=lambda row: (-scores[row], row))
+    assert set(rows) == {*published, *left[: count - len(published)]}
+
+
+def test_neighbours_are_counted_in_time_where_the_grid_is_uneven() -> None:
+    # Eight rows, on average 10 s apart: two picks keep 15 s between them.
+    times_s = np.array([0.0, 1.0, 14.0, 16.0, 40.0, 50.0, 60.0, 70.0])
+    scores = np.array([1.0, 0.9, 0.8, 0.7, 0.1, 0.1, 0.1, 0.1])
+    assert spread_rows(scores, times_s, 2).tolist() == [0, 3]
+
+
+def test_rows_without_a_score_are_never_taken() -> None:
+    scores = np.array([NAN, 0.1, NAN, 0.3, NAN])
+    assert spread_rows(scores, np.arange(5.0), 4).tolist() == [1, 3]
+    assert spread_rows(np.array([NAN]), np.zeros(1), 1).tolist() == []
+    assert spread_rows(np.array([]), np.array([]), 3).tolist() == []
