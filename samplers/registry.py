@@ -32,6 +32,8 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
         "bolt": "samplers.bolt:BoltSampler",
         "maxvol": "samplers.maxvol:MaxvolSampler",
         "adard-key": "samplers.adard_key:AdardKeySampler",
+        "topk": "samplers.topk:TopkSampler",
+        "q-frame": "samplers.q_frame:QFrameSampler",
     }
 )
 ENTRY_POINT_GROUP = "framegate.samplers"

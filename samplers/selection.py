@@ -123,7 +123,8 @@ def nms_rows(scores: RealArray, times_s: TimeArray, count: int, gap_s: float) ->
         for row, first, end in zip(best.tolist(), first_near, first_far, strict=True):
             if not is_near[row]:
                 picks.append(row)
-                is_near[first:end] = True
+                # A gap below the resolution of the times does not even reach the row itself.
+                is_near[row] = is_near[first:end] = True
         rows = rows[~is_near[rows]]
         # Every sorted row has been taken or is near one: few rounds, each over the rows left.
         num_sorted *= 4

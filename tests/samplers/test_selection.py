@@ -226,6 +226,11 @@ def test_suppression_takes_more_rounds_when_the_best_rows_are_all_neighbours() -
     assert rows.tolist() == [8_000 + 240 * step for step in range(-4, 4)]
 
 
+def test_a_gap_below_the_resolution_of_the_times_repeats_nothing() -> None:
+    rows = nms_rows(np.array([0.5, 0.7, 0.6]), np.array([1e6, 2e6, 3e6]), 9, 1e-12)
+    assert rows.tolist() == [0, 1, 2]
+
+
 def test_random_numbers_follow_from_video_question_budget_and_seed() -> None:
     video, other = make_video(9, seed=1), make_video(9, seed=2)
     cases = [(video, "q", 4, 0), (other, "q", 4, 0), (video, None, 4, 0), (video, "q", 5, 0)]
