@@ -34,6 +34,7 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
         "adard-key": "samplers.adard_key:AdardKeySampler",
         "topk": "samplers.topk:TopkSampler",
         "q-frame": "samplers.q_frame:QFrameSampler",
+        "m-llm": "samplers.m_llm:MLlmSampler",
     }
 )
 ENTRY_POINT_GROUP = "framegate.samplers"

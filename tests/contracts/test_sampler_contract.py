@@ -9,9 +9,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from samplers.contract import FeaturesMissingError, Sampler, Scene, check_selection
+from samplers.contract import (
+    FeaturesMissingError,
+    FrameScorer,
+    Sampler,
+    Scene,
+    ScorerUnavailableError,
+    check_selection,
+)
 from samplers.registry import load_registry
-from samplers.testing import InMemoryVideo, check_sampler
+from samplers.testing import (
+    FailingScorer,
+    InMemoryScorer,
+    InMemoryVideo,
+    awkward_scorers,
+    check_sampler,
+)
 
 REGISTRY = load_registry()
 
@@ -26,6 +39,7 @@ def variants(sampler_id: str) -> list[dict[str, object]]:
     return [dict(zip(choices, values, strict=True)) for values in product(*choices.values())]
 
 
+SCORERS = [InMemoryScorer(), *awkward_scorers("default").values(), FailingScorer(), None]
 EVERY_VARIANT = [
     pytest.param(
         sampler_id, options, id="-".join([sampler_id, *(f"{k}={v}" for k, v in options.items())])
@@ -91,6 +105,7 @@ def shots(draw: st.DrawFn, num_frames: int) -> list[Scene] | None:
 
 def selected(
     sampler: Sampler,
+    scorer: FrameScorer | None,
     video: InMemoryVideo,
     query: str | None,
     budget: int,
@@ -98,6 +113,10 @@ def selected(
 ) -> list[int] | None:
     try:
         indices = sampler.select(video, query, budget, scenes)
+    except ScorerUnavailableError:
+        assert sampler.options.uses_scorer
+        assert isinstance(scorer, FailingScorer | None)
+        return None
     except FeaturesMissingError:
         assert video.embeddings is None
         return None
@@ -110,13 +129,14 @@ def selected(
 def test_every_sampler_keeps_the_contract(
     sampler_id: str, options: dict[str, object], data: st.DataObject
 ) -> None:
-    sampler = REGISTRY.build(sampler_id, options, encoder="default")
+    scorer = data.draw(st.sampled_from(SCORERS))
+    sampler = REGISTRY.build(sampler_id, options, encoder="default", scorer=scorer)
     video = data.draw(videos())
     query = data.draw(st.sampled_from([None, "a red car"]))
     budget = data.draw(st.integers(0, 70) | st.just(10**6))
     scenes = data.draw(shots(video.num_frames))
-    first = selected(sampler, video, query, budget, scenes)
-    assert selected(sampler, video, query, budget, scenes) == first
+    first = selected(sampler, scorer, video, query, budget, scenes)
+    assert selected(sampler, scorer, video, query, budget, scenes) == first
 
 
 @pytest.mark.parametrize(("sampler_id", "options"), EVERY_VARIANT)
@@ -135,14 +155,14 @@ def test_a_video_without_candidates_gives_no_frames(sampler_id: str) -> None:
         candidates=np.array([], dtype=np.int64),
         embeddings=np.empty((0, 4), dtype=np.float32),
     )
-    sampler = REGISTRY.build(sampler_id, {}, encoder="default")
+    sampler = REGISTRY.build(sampler_id, {}, encoder="default", scorer=InMemoryScorer())
     assert sampler.select(video, "q", 4, [Scene(0, 2)]) == []
     assert sampler.select(video, None, 4, None) == []
 
 
 @pytest.mark.parametrize("sampler_id", REGISTRY.ids)
 def test_frames_grow_with_the_budget_until_all_candidates_are_taken(sampler_id: str) -> None:
-    sampler = REGISTRY.build(sampler_id, {}, encoder="default")
+    sampler = REGISTRY.build(sampler_id, {}, encoder="default", scorer=InMemoryScorer())
     rng = np.random.default_rng(0)
     video = InMemoryVideo(
         video_id="long",

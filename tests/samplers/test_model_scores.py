@@ -79,7 +79,8 @@ def test_ranks_go_by_answer_then_cosine_then_the_earlier_row() -> None:
 def test_spread_rows_begin_as_the_published_rule_and_then_fill(
     scores: list[float], count: int
 ) -> None:
-    rows = spread_rows(np.array(scores), np.arange(len(scores)) * 0.04, count).tolist()
+    times_s = 0.04 * np.arange(len(scores), dtype=np.float64)
+    rows = spread_rows(np.array(scores), times_s, count).tolist()
     published = published_nms(scores, count)
     assert set(published) <= set(rows)
     assert rows == sorted(set(rows))
@@ -97,6 +98,7 @@ def test_neighbours_are_counted_in_time_where_the_grid_is_uneven() -> None:
 
 def test_rows_without_a_score_are_never_taken() -> None:
     scores = np.array([NAN, 0.1, NAN, 0.3, NAN])
-    assert spread_rows(scores, np.arange(5.0), 4).tolist() == [1, 3]
+    times_s = np.arange(5, dtype=np.float64)
+    assert spread_rows(scores, times_s, 4).tolist() == [1, 3]
     assert spread_rows(np.array([NAN]), np.zeros(1), 1).tolist() == []
     assert spread_rows(np.array([]), np.array([]), 3).tolist() == []

@@ -179,11 +179,11 @@ def test_every_entry_imports_and_selects_where_no_model_runtime_can_be_imported(
         for name in ("torch", "vllm", "transformers", "open_clip", "tokenizers"):
             sys.modules[name] = None
         from samplers.registry import BUILT_IN, load_registry
-        from samplers.testing import make_video
+        from samplers.testing import InMemoryScorer, make_video
         registry = load_registry()
         video = make_video(50)
         for sampler_id in BUILT_IN:
-            sampler = registry.build(sampler_id, {}, encoder="default")
+            sampler = registry.build(sampler_id, {}, encoder="default", scorer=InMemoryScorer())
             assert sampler.select(video, "q", 8, None), sampler_id
         print(" ".join(BUILT_IN))
         """
