@@ -14,6 +14,7 @@ from time import perf_counter
 
 from app.sampler_breaker import SamplerBreaker
 from app.sampler_table import SamplerTable
+from app.scorer.spec import NO_COST, ModelCost
 from app.stores.video_handle import StoredVideoHandle
 from observability.logs import log_event
 from observability.metrics import Metrics
@@ -49,20 +50,6 @@ class Fallback:
     sampler_id: str
     kind: SamplerFailure
     message: str
-
-
-@dataclass(frozen=True, slots=True)
-class ModelCost:
-    """What a selection asked of a scoring model; all 0 for samplers that have none."""
-
-    calls: int = 0
-    cached_scores: int = 0
-    """Scores that needed no call."""
-    input_tokens: int = 0
-    output_tokens: int = 0
-
-
-NO_COST = ModelCost()
 
 
 @dataclass(frozen=True, slots=True)

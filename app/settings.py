@@ -131,6 +131,34 @@ class Settings(BaseSettings):
     selection_threads: int = Field(2, gt=0, description="Threads for built-in samplers.")
     selection_processes: int = Field(1, gt=0, description="Processes for outside samplers.")
 
+    # Scoring model, see docs/model-backed-samplers.md
+    scorer_url: str | None = Field(
+        None,
+        description="OpenAI-compatible server of a vision-language model that scores frames; "
+        "unset, samplers that need one are not available.",
+    )
+    scorer_model: str | None = Field(None, description="Model name sent to that server.")
+    scorer_api_key: SecretStr | None = Field(None, description="Bearer key of that server.")
+    scorer_timeout_s: float = Field(10.0, gt=0, description="Longest call to that server.")
+    scorer_concurrency: int = Field(
+        8, gt=0, le=256, description="Calls in flight of one selection process."
+    )
+    scorer_picture_px: int = Field(
+        448, ge=28, description="Longest side of a picture of which a score is asked."
+    )
+    scorer_range_picture_px: int = Field(
+        224, ge=28, description="The same where one call shows up to 256 pictures."
+    )
+    scorer_cache_bytes: int = Field(
+        2 * MIB, ge=64 * 1024, description="Model scores kept of one video."
+    )
+    model_selection_deadline_s: float = Field(
+        20.0, gt=0, description="Deadline of one selection by a sampler that asks that model."
+    )
+    model_selection_processes: int = Field(
+        2, gt=0, description="Processes for samplers that ask that model."
+    )
+
     # Shadow, see docs/shadow.md
     shadow_deadline_s: float = Field(
         2.0, gt=0, description="Deadline of one selection in the shadow's process."
@@ -249,6 +277,10 @@ class Settings(BaseSettings):
             if getattr(self, lower) > getattr(self, upper):
                 names = f"{ENV_PREFIX}{lower.upper()} is above {ENV_PREFIX}{upper.upper()}"
                 raise ValueError(names)
+        if (self.scorer_url is None) != (self.scorer_model is None):
+            raise ValueError(
+                f"{ENV_PREFIX}SCORER_URL and {ENV_PREFIX}SCORER_MODEL belong together: set both"
+            )
         return self
 
     @property

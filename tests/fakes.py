@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import math
 import threading
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -224,6 +226,93 @@ class FakeLlmServer:
                 handler.wfile.flush()
         except (BrokenPipeError, ConnectionResetError):
             self.client_left.set()
+
+
+VlmReply: TypeAlias = tuple[int, object]
+"""A status and the JSON document of the body."""
+
+
+def vlm_answer(text: str, top: Mapping[str, float] | None = None) -> VlmReply:
+    """A chat completion, as vLLM sends it; `top` are probabilities of the first token."""
+    tokens = [{"token": token, "logprob": math.log(p)} for token, p in (top or {}).items()]
+    first = {"token": text, "logprob": -0.1, "top_logprobs": tokens}
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": text},
+        "logprobs": {"content": [first]} if tokens else None,
+        "finish_reason": "length",
+    }
+    usage = {"prompt_tokens": 100, "completion_tokens": 1, "total_tokens": 101}
+    return 200, {"object": "chat.completion", "choices": [choice], "usage": usage}
+
+
+class FakeVlmServer:
+    """An OpenAI-compatible server of a vision-language model on the loopback interface.
+
+    `answer` makes each reply from the request's body; what it does while it runs is up to it. Use
+    as `with`.
+    """
+
+    def __init__(self, answer: Callable[[dict[str, Any]], VlmReply], port: int = 0) -> None:
+        self.answer = answer
+        self.requests: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.max_running = 0
+        self._num_running = 0
+        self._lock = threading.Lock()
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), self._handler_class())
+        self._server.daemon_threads = True
+
+    @property
+    def port(self) -> int:
+        return int(self._server.server_address[1])
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def __enter__(self) -> FakeVlmServer:
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def _handler_class(self) -> type[BaseHTTPRequestHandler]:
+        fake = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                status, document = fake.reply(self.path, body, headers)
+                content = json.dumps(document).encode()
+                with suppress(BrokenPipeError, ConnectionResetError):
+                    self.send_response(status)
+                    self.send_header("Content-Type", "application/json")
+                    self.send_header("Content-Length", str(len(content)))
+                    self.end_headers()
+                    self.wfile.write(content)
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+                """The tests' output is not the place for an access log."""
+
+        return Handler
+
+    def reply(self, path: str, body: dict[str, Any], headers: dict[str, str]) -> VlmReply:
+        if path != "/v1/chat/completions":
+            return 404, {"detail": "Not Found"}
+        with self._lock:
+            self.requests.append(body)
+            self.headers.append(headers)
+            self._num_running += 1
+            self.max_running = max(self.max_running, self._num_running)
+        try:
+            return self.answer(body)
+        finally:
+            with self._lock:
+                self._num_running -= 1
 
 
 class FakeRolloutStore:

@@ -71,6 +71,10 @@ class DataLayout:
         """float16 `[C, P, D_v]`: label distributions (`demo` only)."""
         return self.derived(video_id) / f"tokens-{FORMAT}@{fps:g}fps@{encoder_id}.npy"
 
+    def model_scores(self, video_id: str, namespace: str) -> Path:
+        """What a scoring model said about the video's pictures."""
+        return self.derived(video_id) / f"model-scores-{FORMAT}@{namespace}.sqlite"
+
     def create(self) -> None:
         """Make the fixed folders. Raises OSError when the data folder cannot be written."""
         for folder in (self.temporary, self.run, self.models):
