@@ -27,6 +27,7 @@ from samplers.selection import (
     RealArray,
     apportion,
     finalise,
+    min_max_scaled,
     num_wanted,
     shot_start_rows,
     top_rows,
@@ -111,26 +112,30 @@ def shot_quotas(weights: TimeArray, wanted: int, lengths: IndexArray) -> IndexAr
     return quotas + apportion(weights, wanted - int(quotas.sum()), lengths - quotas)
 
 
-def shot_importances(scores: FloatArray, starts: IndexArray) -> TimeArray:
-    """float64, softmaxed: how much every shot matters to the question.
+def importances(scores: RealArray, starts: IndexArray) -> TimeArray:
+    """float64, about 0..1: how much every stretch that begins at `starts` matters to the question.
 
     0.4 length + 0.2 mean + 0.3 maximum + 0.1 variance of the scores scaled to 0..1, length and
     variance relative to the video's (the rule of WFS-SB, arXiv 2603.00512). `scores` is `[C]`,
     finite and not constant.
     """
-    relevance = scores.astype(np.float64) - scores.min()
-    relevance /= relevance.max()
+    relevance = min_max_scaled(scores)
     lengths = np.diff(np.append(starts, len(scores)))
     means = np.add.reduceat(relevance, starts) / lengths
     squares = np.add.reduceat(relevance**2, starts) / lengths
     variances = np.maximum(squares - means**2, 0.0)
-    importance = (
+    weighed: TimeArray = (
         0.4 * lengths / len(scores)
         + 0.2 * means
         + 0.3 * np.maximum.reduceat(relevance, starts)
         + 0.1 * variances / relevance.var()
     )
-    weights = np.exp(importance - importance.max())
+    return weighed
+
+
+def softmax(values: TimeArray, temperature: float = 1.0) -> TimeArray:
+    """float64 shares that sum to 1; the lower the temperature, the more goes to the highest."""
+    weights = np.exp((values - values.max()) / temperature)
     shares: TimeArray = weights / weights.sum()
     return shares
 
@@ -225,7 +230,7 @@ class ShotSampler:
         self, video: VideoHandle, starts: IndexArray, scores: FloatArray | None
     ) -> TimeArray:
         if self.options.weight == "importance" and scores is not None:
-            return shot_importances(scores, starts)
+            return softmax(importances(scores, starts))
         times_s = video.timestamps_s[video.candidates[starts]]
         durations_s: TimeArray = np.diff(np.append(times_s, video.timestamps_s[-1]))
         return durations_s

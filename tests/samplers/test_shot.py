@@ -14,9 +14,10 @@ from samplers.shot import (
     MOST_COMPARED_ROWS,
     ShotSampler,
     detected_start_rows,
+    importances,
     prominent_peaks,
-    shot_importances,
     shot_quotas,
+    softmax,
 )
 from samplers.testing import InMemoryVideo, make_video
 
@@ -107,7 +108,7 @@ def test_the_most_relevant_frame_of_every_stretch_is_taken() -> None:
 
 def test_importance_gives_the_relevant_shot_the_larger_share() -> None:
     scores = np.concatenate([np.full(30, 0.1), np.full(30, 0.9)]).astype(np.float32)
-    calm, relevant = shot_importances(scores, np.array([0, 30]))
+    calm, relevant = softmax(importances(scores, np.array([0, 30])))
     assert relevant > calm
     assert calm + relevant == pytest.approx(1.0)
 
