@@ -32,6 +32,20 @@ def is_variant(sampler_id: str) -> bool:
     return SEPARATOR in sampler_id
 
 
+def split_ids(text: str) -> list[str]:
+    """The ids in a comma-separated list such as `aks,aks@t1=0.2,all_depth=3,bolt`: three.
+
+    `option=value` belongs to the id before it: only a variant has a comma in its name.
+    """
+    ids: list[str] = []
+    for part in text.split(","):
+        if ids and SEPARATOR not in part and "=" in part:
+            ids[-1] += f",{part}"
+        else:
+            ids.append(part)
+    return ids
+
+
 def variant_options(
     entry: SamplerEntry, sampler_id: str, given: Mapping[str, object]
 ) -> dict[str, object]:
@@ -61,14 +75,14 @@ def variant_options(
 
 def _options_in(entry: SamplerEntry, name: str) -> dict[str, object]:
     """The options that a name of the form `option=value[,option=value]` says; else none."""
-    if "=" not in name:
+    if "=" not in name and "," not in name:
         return {}
     named: dict[str, object] = {}
     for part in name.split(","):
         option, equals, text = part.partition("=")
         if not option or not equals or not text:
             raise InvalidOptionsError(
-                f"a name with = is read as option=value[,option=value], which {part!r} is not. "
+                f"a name with = or , is read as option=value[,option=value], and {part!r} is none. "
                 f"{_HOW}"
             )
         if option in named:

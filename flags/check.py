@@ -69,6 +69,16 @@ def check_change(old: str | bytes, new: str | bytes) -> list[Finding]:
     return [finding for key in ALL_KEYS for finding in _check_flag_change(key, before, after)]
 
 
+def unknown_sampler_fix(sampler_id: str, known: frozenset[str]) -> str:
+    """What to do about an id that is not there."""
+    text = f"Known here: {', '.join(sorted(known))}"
+    if sampler_id.partition("@")[0] not in known:
+        return text
+    options = "{}" if "=" in sampler_id else '{"option": value}'
+    declared = f"{{{json.dumps(sampler_id)}: {options}}}"
+    return f"Declare the variant in the service's FRAMEGATE_SAMPLER_OPTIONS: {declared}. {text}"
+
+
 def parse_flag_text(text: str | bytes) -> dict[str, Json]:
     """The JSON object in `text`. Raises `RefusedFlagsError`, also for keys that are given twice."""
     try:
@@ -191,7 +201,7 @@ def _check_values(
             continue
         allowed = known_samplers | {OFF} if key == SHADOW else known_samplers
         if not isinstance(value, str) or value not in allowed:
-            fix = f"Known here: {', '.join(sorted(allowed))}"
+            fix = unknown_sampler_fix(str(value), allowed)
             yield error(at, f"{value!r} is not a sampler that can be served", fix)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+from flags.check import unknown_sampler_fix
 from flags.flag_edit import Serving
 from flags.rollout_changes import serving_text
 from flags.rollout_needs import RolloutNeeds
@@ -75,8 +76,8 @@ def _of_parts(around: Surroundings) -> Iterator[str]:
 
 def _of_candidate(plan: RolloutPlan, around: Surroundings, needs: RolloutNeeds) -> Iterator[str]:
     if plan.candidate not in needs.known_samplers:
-        known = ", ".join(sorted(needs.known_samplers))
-        yield f"There is no sampler `{plan.candidate}` here. Known: {known}."
+        fix = unknown_sampler_fix(plan.candidate, needs.known_samplers)
+        yield f"There is no sampler `{plan.candidate}` here. {fix}."
     serving = around.serving
     if serving is None or around.active is not None:
         return

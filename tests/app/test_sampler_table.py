@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.sampler_table import SamplerTable
-from app.sampler_variants import MAX_VARIANTS, base_id, is_variant
+from app.sampler_variants import MAX_VARIANTS, base_id, is_variant, split_ids
 from samplers.aks import AksSampler
 from samplers.contract import InvalidOptionsError
 from samplers.registry import UnknownSamplerError, load_registry
@@ -93,9 +93,10 @@ def test_options_may_be_said_beside_those_of_the_name_and_may_repeat_them() -> N
         ("aks@ä", {"t1": 1}, "behind @"),
         ("aks@-", {"t1": 1}, "behind @"),
         ("aks@" + "a" * 65, {"t1": 1}, "1 to 64"),
-        ("aks@t1=0.2,sharp", {}, "'sharp' is not"),
-        ("aks@t1=", {}, "'t1=' is not"),
-        ("aks@t1=0.2,", {}, "'' is not"),
+        ("aks@t1=0.2,sharp", {}, "'sharp' is none"),
+        ("aks@sharp,deep", {"t1": 1}, "'sharp' is none"),
+        ("aks@t1=", {}, "'t1=' is none"),
+        ("aks@t1=0.2,", {}, "'' is none"),
         ("aks@t1=0.2,t1=0.2", {}, "'t1' twice"),
         ("aks@t1=high", {}, "option 't1' must be number"),
         ("aks@t3=1", {}, "unknown option 't3'; known: t1, t2"),
@@ -165,3 +166,8 @@ def test_other_options_are_another_version_whatever_the_id() -> None:
 )
 def test_the_base_stands_before_the_first_at(sampler_id: str, base: str, is_one: bool) -> None:
     assert (base_id(sampler_id), is_variant(sampler_id)) == (base, is_one)
+
+
+def test_a_list_of_ids_is_split_between_them_and_not_within_a_variant() -> None:
+    ids = ["aks", "aks@t1=0.2,all_depth=3", "bolt", "aks@sharp", "aks@t1=0.3"]
+    assert split_ids(",".join(ids)) == ids

@@ -37,6 +37,27 @@ def test_the_shipped_file_is_free_of_findings() -> None:
     assert check(DEFAULT_FLAGS_PATH.read_bytes()) == []
 
 
+@pytest.mark.parametrize(
+    ("sampler_id", "fix"),
+    [
+        ("aks@t1=0.2", """FRAMEGATE_SAMPLER_OPTIONS: {"aks@t1=0.2": {}}. Known here: aks"""),
+        ("aks@sharp", """FRAMEGATE_SAMPLER_OPTIONS: {"aks@sharp": {"option": value}}. Known"""),
+    ],
+)
+def test_a_variant_that_is_not_declared_is_refused_with_how_to_declare_it(
+    sampler_id: str, fix: str
+) -> None:
+    [finding] = check(serving(sampler_id))
+    assert fix in str(finding)
+
+
+def test_a_declared_variant_may_be_served_and_dealt() -> None:
+    known = KNOWN | {"aks@t1=0.2,all_depth=3"}
+    content = rollout(5, candidate="aks@t1=0.2,all_depth=3", control="uniform")
+    content["flags"]["video.sampler"]["variants"] = {one: one for one in known}
+    assert errors_of(check_flag_text(json.dumps(content), known)) == []
+
+
 @pytest.mark.parametrize("weight", [0, 1, 50, 100])
 def test_a_rollout_is_free_of_errors(weight: int) -> None:
     assert errors_of(check(rollout(weight))) == []

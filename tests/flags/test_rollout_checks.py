@@ -57,6 +57,10 @@ def refusals(world: RolloutWorld, **changes: Any) -> str:
         ({"guards": (RELEVANCE,)}, "No guard would decide"),
         ({"guards": (RELEVANCE, DRY)}, "No guard would decide"),
         ({"candidate": "nonesuch"}, "There is no sampler `nonesuch`"),
+        (
+            {"candidate": "bolt@power=2"},
+            """FRAMEGATE_SAMPLER_OPTIONS: {"bolt@power=2": {}}. Known""",
+        ),
         ({"candidate": "aks"}, "Everyone gets `aks` already"),
     ],
     ids=str,
