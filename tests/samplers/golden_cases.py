@@ -38,7 +38,7 @@ def case_scores(case: GoldenCase) -> TimeArray:
     """float64 scores of a case; generated ones are compared with the case's digest first."""
     if "scores" in case:
         return np.array(case["scores"], dtype=np.float64)
-    scores = _generated(case["gen"], case["seed"], case["T"])
+    scores = generated_scores(case["gen"], case["seed"], case["T"])
     text = ",".join(f"{score:.6f}" for score in scores)
     assert sha256(text.encode()).hexdigest() == case["sha256_scores"]
     np.testing.assert_allclose(scores[:4], case["head"], atol=1e-8)
@@ -55,7 +55,8 @@ def case_pictures(case: GoldenCase) -> TimeArray:
 
 
 @lru_cache
-def _generated(kind: str, seed: int, num_rows: int) -> TimeArray:
+def generated_scores(kind: str, seed: int, num_rows: int) -> TimeArray:
+    """float64 `[num_rows]` of generator `unif`, `spiky` or `cos`, for this and any other seed."""
     rng = np.random.default_rng(seed)
     if kind == "unif":
         return rng.random(num_rows)
