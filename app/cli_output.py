@@ -136,7 +136,8 @@ def show_sampler(sampler: Document) -> None:
     facts.add_row("from", "Framegate" if sampler["is_builtin"] else "outside")
     if sampler["base"] is not None:
         facts.add_row("variant of", sampler["base"])
-    facts.add_row("variants", ", ".join(sampler["variants"]) or "none")
+    else:
+        facts.add_row("variants", ", ".join(sampler["variants"]) or "none")
     facts.add_row("fills budget", "yes" if sampler["fills_budget"] else "no")
     facts.add_row("uses query", "yes" if sampler["uses_query"] else "no")
     console.print(facts)

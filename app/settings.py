@@ -122,7 +122,9 @@ class Settings(BaseSettings):
     )
     extra_samplers: str = Field("", description="Outside samplers, comma separated `module:Class`.")
     sampler_options: dict[str, dict[str, object]] = Field(
-        default_factory=dict, description='Options by sampler, JSON: {"aks": {"all_depth": 4}}.'
+        default_factory=dict,
+        description="Options by sampler and by variant, JSON: "
+        '{"aks": {"all_depth": 4}, "aks@t1=0.2": {}}.',
     )
     user_hash_salt: SecretStr = Field(
         SecretStr("framegate"), description="Salt of hashed user ids in logs and ledger."
