@@ -22,7 +22,7 @@ from samplers.contract import (
     TimeArray,
     VideoHandle,
 )
-from samplers.selection import finalise, num_wanted, uniform_rows
+from samplers.selection import finalise, finite_embeddings, num_wanted, uniform_rows
 
 DEFAULT_RANK = 64
 DEFAULT_MOST_ROWS = 4096
@@ -61,7 +61,8 @@ def maxvol_rows(
         return np.empty(0, dtype=np.int64)
     compared = uniform_rows(num_rows, min(num_rows, most_rows))
     rank = min(rank, count)
-    vectors = left_singular_vectors(_finite(embeddings, compared), max(2, rank))
+    taken = embeddings if len(compared) == num_rows else embeddings[compared]
+    vectors = left_singular_vectors(finite_embeddings(taken), max(2, rank))
     if vectors.shape[1] < 2:
         return uniform_rows(num_rows, count)
     leading = vectors[:, :rank]
@@ -147,13 +148,6 @@ def _pivot_rows(vectors: TimeArray) -> IndexArray:
         residuals[row] = 0.0
         rows[step] = row
     return rows
-
-
-def _finite(embeddings: FloatArray, rows: IndexArray) -> FloatArray:
-    picked = embeddings if len(rows) == len(embeddings) else embeddings[rows]
-    with np.errstate(all="ignore"):
-        is_finite = np.isfinite(np.einsum("ij,ij->i", picked, picked))
-    return picked if is_finite.all() else np.where(is_finite[:, None], picked, np.float32(0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,8 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
         "topk": "samplers.topk:TopkSampler",
         "q-frame": "samplers.q_frame:QFrameSampler",
         "m-llm": "samplers.m_llm:MLlmSampler",
+        "focus": "samplers.focus:FocusSampler",
+        "gift": "samplers.gift:GiftSampler",
     }
 )
 ENTRY_POINT_GROUP = "framegate.samplers"

@@ -64,6 +64,15 @@ def min_max_scaled(scores: RealArray) -> TimeArray:
     return relevance
 
 
+def finite_embeddings(embeddings: FloatArray) -> FloatArray:
+    """`embeddings` (`[N, D]`), or a copy in which rows that are not finite are zero."""
+    with np.errstate(all="ignore"):
+        is_finite = np.isfinite(np.einsum("ij,ij->i", embeddings, embeddings))
+    if is_finite.all():
+        return embeddings
+    return np.where(is_finite[:, np.newaxis], embeddings, np.float32(0))
+
+
 def num_wanted(video: VideoHandle, budget: int) -> int:
     """How many frames fill the budget: `min(budget, C)`, never below zero."""
     return min(max(budget, 0), len(video.candidates))

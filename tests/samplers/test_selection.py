@@ -11,6 +11,7 @@ from samplers.selection import (
     apportion,
     capped_rows,
     finalise,
+    finite_embeddings,
     is_degenerate,
     nms_rows,
     seeded_rng,
@@ -241,3 +242,12 @@ def test_random_numbers_follow_from_video_question_budget_and_seed() -> None:
     # The same in every process and on every day: no hash of Python's own takes part.
     first = seeded_rng(regular_video(2), "q", 4, 0).random()
     assert first == pytest.approx(0.8927766557305493)
+
+
+def test_embeddings_that_are_not_finite_become_zero_in_a_copy() -> None:
+    embeddings = np.ones((4, 2), dtype=np.float32)
+    assert finite_embeddings(embeddings) is embeddings
+    embeddings[1, 0], embeddings[3, 1] = np.nan, -np.inf
+    embeddings.flags.writeable = False
+    assert finite_embeddings(embeddings).tolist() == [[1, 1], [0, 0], [1, 1], [0, 0]]
+    assert finite_embeddings(embeddings).dtype == np.float32
