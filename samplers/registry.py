@@ -37,6 +37,7 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
         "m-llm": "samplers.m_llm:MLlmSampler",
         "focus": "samplers.focus:FocusSampler",
         "gift": "samplers.gift:GiftSampler",
+        "wfs": "samplers.wfs:WfsSampler",
     }
 )
 ENTRY_POINT_GROUP = "framegate.samplers"
