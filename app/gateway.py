@@ -38,9 +38,10 @@ from app.reduce.registry import build_reducer
 from app.rollout_side import RolloutParts, RolloutSide, build_rollout_side
 from app.rollout_surroundings import Deployment
 from app.sampler_breaker import BreakerRule, SamplerBreaker
-from app.sampler_pools import SamplerPools
+from app.sampler_pools import PoolSizes, SamplerPools
 from app.sampler_table import SamplerTable, load_sampler_table
-from app.select_frames import FrameSelector
+from app.scorer.spec import ScorerSpec, scorer_spec
+from app.select_frames import FrameSelector, SelectionDeadlines
 from app.selection_inputs import SelectionInputsGatherer
 from app.settings import Settings, SettingsError
 from app.shadow_build import LedgerSink, ShadowNeeds, build_shadow
@@ -80,6 +81,8 @@ class Base:
     table: SamplerTable
     encoder: EncoderClient
     llm: LanguageModel
+    scorer: ScorerSpec | None
+    """None: no sampler has a model to ask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +133,10 @@ def build_gateway(
         TelemetryConfig(service_version=version, otlp_endpoint=settings.otlp_endpoint)
     )
     _configure_logging(settings, telemetry)
-    table = load_sampler_table(settings.extra_sampler_targets, settings.sampler_options)
+    scorer = scorer_spec(settings)
+    table = load_sampler_table(
+        settings.extra_sampler_targets, settings.sampler_options, has_scorer=scorer is not None
+    )
     base = Base(
         settings=settings,
         telemetry=telemetry,
@@ -139,6 +145,7 @@ def build_gateway(
         table=table,
         encoder=encoder or HttpEncoderClient(layout.encoder_socket),
         llm=llm or _llm_client(settings),
+        scorer=scorer,
     )
     ledger = build_ledger_side(settings, layout, base.metrics)
     videos = _video_side(base)
@@ -167,11 +174,7 @@ def _question_side(base: Base, ledger: LedgerSide, videos: VideoSide) -> Questio
     settings = base.settings
     kill_switch = FileKillSwitch(settings.kill_switch_path)
     flag_file = _flag_file(base)
-    pools = SamplerPools(
-        base.table,
-        num_threads=settings.selection_threads,
-        num_processes=settings.selection_processes,
-    )
+    pools = SamplerPools(base.table, PoolSizes.of(settings), base.scorer)
     _observe_restarts(base, pools)
     salt = settings.user_hash_salt.get_secret_value()
     flags = Flags(flag_file, kill_switch)
@@ -244,7 +247,7 @@ def _stages(base: Base, videos: VideoSide, decider: SamplerDecider, pools: Sampl
         pools.run_sampler,
         SamplerBreaker(BreakerRule(), monotonic),
         base.metrics,
-        deadline_s=settings.selection_deadline_s,
+        SelectionDeadlines(settings.selection_deadline_s, settings.model_selection_deadline_s),
     )
     return Stages(
         indexer=videos.indexer,

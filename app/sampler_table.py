@@ -1,7 +1,7 @@
 """The samplers of this deployment with their configured options, variants included.
 
-Built-ins are built here, once. Outside samplers are foreign code: they are built and run in the
-selection processes only (`app/sampler_pools.py`).
+Built-ins are built here, once, unless they ask a model. Those, and outside samplers, which are
+foreign code, are built and run in the selection processes only (`app/selection_processes.py`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,11 @@ from samplers.registry import Registry, SamplerEntry, UnknownSamplerError, load_
 
 OptionsById = Mapping[str, Mapping[str, object]]
 
+NEEDS_SCORER: Final = (
+    "it asks a vision-language model and needs FRAMEGATE_SCORER_URL and FRAMEGATE_SCORER_MODEL "
+    "(docs/model-backed-samplers.md)"
+)
+
 _DIGEST_CHARS: Final = 8
 
 
@@ -35,6 +40,8 @@ class ConfiguredSampler:
     options: SamplerOptions
     version: str
     """See `SamplerTable.version`."""
+    uses_scorer: bool
+    """With these options it asks a model."""
 
     @property
     def option_values(self) -> dict[str, object]:
@@ -45,19 +52,23 @@ class ConfiguredSampler:
 class SamplerTable:
     """What may be selected by. Immutable; the samplers are shared by threads."""
 
-    def __init__(self, registry: Registry, options: OptionsById, *, encoder: str) -> None:
-        """`options`: by sampler id and by variant id (`app/sampler_variants.py`).
+    def __init__(
+        self, registry: Registry, options: OptionsById, *, encoder: str, has_scorer: bool = False
+    ) -> None:
+        """`options`: by sampler id and by variant id (`app/sampler_variants.py`); `has_scorer`:
+        there is a model to ask.
 
         Raises `InvalidOptionsError`, and `UnknownSamplerError` for options of no sampler.
         """
         self.registry = registry
         self.encoder = encoder
+        self._has_scorer = has_scorer
         self._samplers = MappingProxyType(_configured(registry, options))
         self._builtins = MappingProxyType(
             {
                 sampler_id: sampler.entry.build(sampler.option_values, encoder=encoder)
                 for sampler_id, sampler in self._samplers.items()
-                if sampler.entry.is_builtin
+                if sampler.entry.is_builtin and not sampler.uses_scorer
             }
         )
 
@@ -106,16 +117,27 @@ class SamplerTable:
         return self.get(sampler_id).version
 
     def builtin(self, sampler_id: str) -> Sampler | None:
-        """The built sampler, or None for an outside one."""
+        """The built sampler; None for one that runs in a process, and for an unknown one."""
         return self._builtins.get(sampler_id)
 
+    def uses_scorer(self, sampler_id: str) -> bool:
+        """With its options it asks a model. False for an unknown sampler."""
+        return sampler_id in self._samplers and self._samplers[sampler_id].uses_scorer
 
-def load_sampler_table(extra_targets: Iterable[str], options: OptionsById) -> SamplerTable:
+    def why_unusable(self, sampler_id: str) -> str | None:
+        """What it needs and this deployment lacks; None where it may be served."""
+        return None if self._has_scorer or not self.uses_scorer(sampler_id) else NEEDS_SCORER
+
+
+def load_sampler_table(
+    extra_targets: Iterable[str], options: OptionsById, *, has_scorer: bool = False
+) -> SamplerTable:
     """The table of what is installed, and of the `module:Class` of `extra_targets`.
 
     Raises the `SamplerError` at which the gateway ends at its start.
     """
-    return SamplerTable(load_registry(extra_targets), options, encoder=DEFAULT_ENCODER)
+    registry = load_registry(extra_targets)
+    return SamplerTable(registry, options, encoder=DEFAULT_ENCODER, has_scorer=has_scorer)
 
 
 def _configured(registry: Registry, options: OptionsById) -> dict[str, ConfiguredSampler]:
@@ -157,7 +179,8 @@ def _sampler(
         options = entry.parse_options(values)
     except InvalidOptionsError as exc:
         raise InvalidOptionsError(f"options of {sampler_id!r}: {exc}") from exc
-    return ConfiguredSampler(sampler_id, entry, options, _version(entry, options))
+    version = _version(entry, options)
+    return ConfiguredSampler(sampler_id, entry, options, version, bool(options.uses_scorer))
 
 
 def _version(entry: SamplerEntry, options: SamplerOptions) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 
 from app.sampler_breaker import SamplerBreaker
@@ -18,7 +18,7 @@ from app.scorer.spec import NO_COST, ModelCost
 from app.stores.video_handle import StoredVideoHandle
 from observability.logs import log_event
 from observability.metrics import Metrics
-from observability.names import Event, SamplerFailure
+from observability.names import Cache, Event, SamplerFailure
 from samplers.contract import (
     ContractViolationError,
     FeaturesMissingError,
@@ -76,14 +76,23 @@ class Selection:
 class SelectionFailedError(Exception):
     """A sampler gave no valid selection; `kind` is what the failure is counted under."""
 
-    def __init__(self, kind: SamplerFailure, message: str) -> None:
-        super().__init__(kind, message)  # both, so that it crosses processes
+    def __init__(self, kind: SamplerFailure, message: str, cost: ModelCost = NO_COST) -> None:
+        super().__init__(kind, message, cost)  # all, so that it crosses processes
         self.kind = kind
         self.message = message[:MAX_MESSAGE_CHARS]
+        self.cost = cost
 
 
-def run_checked(sampler: Sampler, request: SelectionRequest) -> CheckedSelection:
+def _no_cost() -> ModelCost:
+    return NO_COST
+
+
+def run_checked(
+    sampler: Sampler, request: SelectionRequest, cost: Callable[[], ModelCost] = _no_cost
+) -> CheckedSelection:
     """What the sampler returned, checked. Raises `SelectionFailedError` and nothing else.
+
+    `cost` tells, at the end, what its scorer has counted.
 
     Runs in a selection thread or process. Foreign exceptions end here: they may not unpickle in
     the gateway, and a `SystemExit` would end it.
@@ -95,14 +104,14 @@ def run_checked(sampler: Sampler, request: SelectionRequest) -> CheckedSelection
         indices = check_selection(
             noted.indices, request.video, request.budget, fills_budget=sampler.fills_budget
         )
-        return CheckedSelection(indices, _checked_note(noted.note))
+        return CheckedSelection(indices, _checked_note(noted.note), cost())
     except FeaturesMissingError as exc:
-        raise SelectionFailedError(SamplerFailure.DEPENDENCY, str(exc)) from None
+        raise SelectionFailedError(SamplerFailure.DEPENDENCY, str(exc), cost()) from None
     except ContractViolationError as exc:
-        raise SelectionFailedError(SamplerFailure.CONTRACT, str(exc)) from None
+        raise SelectionFailedError(SamplerFailure.CONTRACT, str(exc), cost()) from None
     except BaseException as exc:  # noqa: BLE001 - a sampler is foreign code and may raise anything
         message = f"{type(exc).__name__}: {exc}"
-        raise SelectionFailedError(SamplerFailure.RAISED, message) from None
+        raise SelectionFailedError(SamplerFailure.RAISED, message, cost()) from None
 
 
 def _checked_note(note: object) -> str | None:
@@ -116,6 +125,15 @@ RunSampler = Callable[[str, SelectionRequest, float], Awaitable[CheckedSelection
 that raises, or `TimeoutError`."""
 
 
+@dataclass(frozen=True, slots=True)
+class SelectionDeadlines:
+    """Seconds."""
+
+    usual_s: float
+    model_s: float
+    """Of samplers that ask a model."""
+
+
 class FrameSelector:
     """Runs the decided sampler under its deadline and checks what it returns."""
 
@@ -125,41 +143,45 @@ class FrameSelector:
         run_sampler: RunSampler,
         breaker: SamplerBreaker,
         metrics: Metrics,
-        *,
-        deadline_s: float,
+        deadlines: SelectionDeadlines,
     ) -> None:
         self._table = table
         self._run_sampler = run_sampler
         self._breaker = breaker
         self._metrics = metrics
-        self._deadline_s = deadline_s
+        self._deadlines = deadlines
 
     async def select_frames(self, sampler_id: str, request: SelectionRequest) -> Selection:
         """Frame indices by `sampler_id`, or by `uniform` when that sampler fails. Never raises."""
         started = perf_counter()
         try:
-            chosen = await self._within_deadline(sampler_id, request)
+            chosen = await self.select_or_raise(sampler_id, request)
         except SelectionFailedError as failure:
-            return self._baseline_selection(
-                Fallback(sampler_id, failure.kind, failure.message), request
-            )
+            note_model_cost(self._metrics, failure.cost)
+            fallback = Fallback(sampler_id, failure.kind, failure.message)
+            return replace(self._baseline_selection(fallback, request), cost=failure.cost)
         self._metrics.sampler_selected(sampler_id, perf_counter() - started)
+        note_model_cost(self._metrics, chosen.cost)
         return Selection(chosen.indices, sampler_id, None, chosen.note, chosen.cost)
 
-    async def _within_deadline(
-        self, sampler_id: str, request: SelectionRequest
-    ) -> CheckedSelection:
+    async def select_or_raise(self, sampler_id: str, request: SelectionRequest) -> CheckedSelection:
+        """What this sampler chooses within its deadline; nothing stands in, nothing is counted.
+
+        Raises `SelectionFailedError`.
+        """
         if sampler_id not in self._table.ids:
             raise SelectionFailedError(SamplerFailure.UNKNOWN, f"no sampler {sampler_id!r}")
         if self._breaker.is_open(sampler_id):
             raise SelectionFailedError(
                 SamplerFailure.BREAKER_OPEN, "it overran its deadline too often; it rests a while"
             )
+        asks_model = self._table.uses_scorer(sampler_id)
+        deadline_s = self._deadlines.model_s if asks_model else self._deadlines.usual_s
         try:
-            chosen = await self._run_sampler(sampler_id, request, self._deadline_s)
+            chosen = await self._run_sampler(sampler_id, request, deadline_s)
         except TimeoutError as exc:
             self._breaker.record_overrun(sampler_id)
-            message = f"no selection within {self._deadline_s:g} s"
+            message = f"no selection within {deadline_s:g} s"
             raise SelectionFailedError(SamplerFailure.DEADLINE, message) from exc
         self._breaker.record_success(sampler_id)
         return chosen
@@ -180,3 +202,15 @@ class FrameSelector:
         indices = baseline.select(request.video, request.query, request.budget, request.scenes)
         self._metrics.sampler_selected(baseline.id, perf_counter() - started)
         return Selection(indices, baseline.id, fallback)
+
+
+def note_model_cost(metrics: Metrics, cost: ModelCost) -> None:
+    """Counts what a selection asked of the scoring model; nothing where it has none."""
+    if cost.model_id is None:
+        return
+    metrics.scorer_asked(calls=cost.calls, retries=cost.retried_calls)
+    metrics.scorer_used_tokens(input_tokens=cost.input_tokens, output_tokens=cost.output_tokens)
+    metrics.scorer_waited_for(cost.seconds)
+    metrics.scorer_given_up(openings=cost.breaker_openings, refusals=cost.breaker_refusals)
+    metrics.cache_looked_up(Cache.MODEL_SCORES, hit=True, count=cost.cached_scores)
+    metrics.cache_looked_up(Cache.MODEL_SCORES, hit=False, count=cost.missed_scores)

@@ -13,7 +13,7 @@ from opentelemetry.metrics import (
     Observation,
 )
 
-from observability import ledger_names, names, rollout_names, shadow_names
+from observability import ledger_names, names, rollout_names, scorer_names, shadow_names
 from observability.ledger_names import LedgerDrop, LedgerTable
 from observability.metric import SAMPLER_LABEL, UNKNOWN, Kind, Metric
 from observability.names import (
@@ -92,9 +92,26 @@ class Metrics:
         """`uniform` stood in for `sampler_id`."""
         self._add(names.SAMPLER_FALLBACKS, 1, self._sampler(sampler_id))
 
-    def cache_looked_up(self, cache: Cache, *, hit: bool) -> None:
+    def cache_looked_up(self, cache: Cache, *, hit: bool, count: int = 1) -> None:
         labels = {"cache": str(cache), "result": "hit" if hit else "miss"}
-        self._add(names.CACHE_LOOKUPS, 1, labels)
+        self._add(names.CACHE_LOOKUPS, count, labels)
+
+    def scorer_asked(self, *, calls: int, retries: int) -> None:
+        """`calls` in all, of which `retries` repeated one that failed."""
+        self._add(scorer_names.SCORER_CALLS, calls - retries, {"attempt": "first"})
+        self._add(scorer_names.SCORER_CALLS, retries, {"attempt": "retry"})
+
+    def scorer_used_tokens(self, *, input_tokens: int, output_tokens: int) -> None:
+        self._add(scorer_names.SCORER_TOKENS, input_tokens, {"kind": "input"})
+        self._add(scorer_names.SCORER_TOKENS, output_tokens, {"kind": "output"})
+
+    def scorer_waited_for(self, seconds: float) -> None:
+        """By one selection."""
+        self._record(scorer_names.SCORER_WAIT, seconds)
+
+    def scorer_given_up(self, *, openings: int, refusals: int) -> None:
+        self._add(scorer_names.SCORER_BREAKER_OPENINGS, openings)
+        self._add(scorer_names.SCORER_BREAKER_REFUSALS, refusals)
 
     def decode_worker_started(self) -> None:
         self._add(names.DECODE_WORKERS_STARTED, 1)
@@ -152,6 +169,13 @@ class Metrics:
     def shadow_selected(self, sampler_id: str, side: ShadowSide, duration_s: float) -> None:
         labels = self._sampler(sampler_id) | {"side": str(side)}
         self._record(shadow_names.SHADOW_SELECTION_DURATION, duration_s, labels)
+
+    def shadow_asked_model(
+        self, sampler_id: str, side: ShadowSide, *, calls: int, tokens: int
+    ) -> None:
+        labels = self._sampler(sampler_id) | {"side": str(side)}
+        self._add(shadow_names.SHADOW_MODEL_CALLS, calls, labels)
+        self._add(shadow_names.SHADOW_MODEL_TOKENS, tokens, labels)
 
     def shadow_relevance_is(self, sampler_id: str, side: ShadowSide, relevance: float) -> None:
         labels = self._sampler(sampler_id) | {"side": str(side)}

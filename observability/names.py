@@ -1,10 +1,10 @@
 """Every name that leaves the process as telemetry: stages, spans, metrics, labels, log events.
 
 The only file with such names, but for the metrics of the shadow (`shadow_names`), of the ledger
-(`ledger_names`) and of rollouts (`rollout_names`); docs/metrics.md explains each, and a test
-compares the two. Label values are closed sets, so that the number of series is known: never a user
-id or a video id (OpenTelemetry folds everything past 2000 series of one metric into
-`otel.metric.overflow`).
+(`ledger_names`), of rollouts (`rollout_names`) and of the scoring model (`scorer_names`);
+docs/metrics.md explains each, and a test compares the two. Label values are closed sets, so that
+the number of series is known: never a user id or a video id (OpenTelemetry folds everything past
+2000 series of one metric into `otel.metric.overflow`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from observability.metric import (
     Metric,
 )
 from observability.rollout_names import ROLLOUT_METRICS
+from observability.scorer_names import SCORER_METRICS
 from observability.shadow_names import SHADOW_METRICS
 
 SCOPE = "framegate"
@@ -371,5 +372,6 @@ ALL_METRICS = (
     *SHADOW_METRICS,
     *LEDGER_METRICS,
     *ROLLOUT_METRICS,
+    *SCORER_METRICS,
 )
 """Every metric: `Metrics` builds them, the SDK's views bound their labels."""

@@ -128,5 +128,20 @@ SHADOW_AGREEMENT = Metric(
     SHARE_BUCKETS,
 )
 
+SHADOW_MODEL_CALLS = Metric(
+    "framegate.shadow.model_calls",
+    Kind.COUNTER,
+    "{call}",
+    "Calls of the scoring model in shadow.",
+    (SAMPLER_LABEL, Label("side", tuple(ShadowSide))),
+)
+SHADOW_MODEL_TOKENS = Metric(
+    "framegate.shadow.model_tokens",
+    Kind.COUNTER,
+    "{token}",
+    "Tokens that the scoring model read and wrote in shadow.",
+    (SAMPLER_LABEL, Label("side", tuple(ShadowSide))),
+)
+
 SHADOW_METRICS = tuple(value for value in [*globals().values()] if isinstance(value, Metric))
 """Every metric above."""

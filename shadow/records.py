@@ -37,6 +37,9 @@ class SideRecord:
     scene_coverage: float | None = None
     """Share of the video's shots with a frame, of those that the budget could reach."""
     model_calls: int = 0
+    """Of the scoring model, in the process that ran `select`."""
+    model_tokens: int = 0
+    """Read and written by the scoring model in these calls."""
     vision_tokens: int | None = None
     """After reduction."""
     output_tokens: int | None = None

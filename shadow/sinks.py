@@ -126,6 +126,9 @@ class TelemetrySink:
     def _measure_side(self, side: SideRecord, name: ShadowSide) -> None:
         if side.failure_kind is None:
             self._metrics.shadow_selected(side.sampler_id, name, side.latency_s)
+        self._metrics.shadow_asked_model(
+            side.sampler_id, name, calls=side.model_calls, tokens=side.model_tokens
+        )
         if side.relevance is not None:
             self._metrics.shadow_relevance_is(side.sampler_id, name, side.relevance)
 

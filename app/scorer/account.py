@@ -39,6 +39,7 @@ class SelectionAccount:
         *,
         calls: int = 0,
         cached_scores: int = 0,
+        missed_scores: int = 0,
         input_tokens: int = 0,
         output_tokens: int = 0,
     ) -> None:
@@ -47,6 +48,7 @@ class SelectionAccount:
                 self._cost,
                 calls=self._cost.calls + calls,
                 cached_scores=self._cost.cached_scores + cached_scores,
+                missed_scores=self._cost.missed_scores + missed_scores,
                 input_tokens=self._cost.input_tokens + input_tokens,
                 output_tokens=self._cost.output_tokens + output_tokens,
             )

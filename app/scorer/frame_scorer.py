@@ -102,6 +102,7 @@ class OpenAIFrameScorer:
         if isinstance(known, str):
             self._account.add(cached_scores=1)
             return known
+        self._account.add(missed_scores=1)
         fresh: dict[ScoreKey, ScoreValue] = {}
         self._ask([key], fresh)
         return str(fresh[key])
@@ -112,7 +113,7 @@ class OpenAIFrameScorer:
         keys = self._keys(kind, video, query, groups)
         scores = self._cache.read(list(dict.fromkeys(keys)))
         missing = [key for key in dict.fromkeys(keys) if key not in scores]
-        self._account.add(cached_scores=len(scores))
+        self._account.add(cached_scores=len(scores), missed_scores=len(missing))
         if missing:
             self._ask(missing, scores)
         values = np.array([_number(scores[key]) for key in keys], dtype=np.float32)

@@ -60,6 +60,8 @@ class ModelCost:
     """Requests sent, repeated ones included."""
     cached_scores: int = 0
     """Scores that needed no call."""
+    missed_scores: int = 0
+    """Scores that were not known, whether or not a call then gave them."""
     input_tokens: int = 0
     output_tokens: int = 0
     retried_calls: int = 0

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from observability import names
+from observability import names, scorer_names, shadow_names
 from observability.dashboards.grafana import Dashboard, Row, Unit, Variable, graph, stacked
 from observability.dashboards.queries import (
     in_five_minutes,
     per_second,
     percentile,
     percentiles,
+    share,
 )
 from observability.dashboards.shared import CHOSEN, FALLBACK_SHARE, MARKS, SELECTION_P99
+
+SCORES = 'cache="model_scores"'
 
 USE = Row(
     "Selections",
@@ -71,11 +74,60 @@ TIME = Row(
     ),
 )
 
+MODEL = Row(
+    "Scoring model",
+    (
+        stacked(
+            "Calls",
+            "Of the vision-language model that some samplers ask; `retry` repeats a failed one.",
+            Unit.PER_SECOND,
+            per_second(scorer_names.SCORER_CALLS, by="attempt"),
+        ),
+        graph(
+            "Tokens",
+            "Read (`input`) and written (`output`) by that model.",
+            Unit.PER_SECOND,
+            per_second(scorer_names.SCORER_TOKENS, by="kind"),
+        ),
+        graph(
+            "Scores that were known",
+            "Share of the scores that needed no call.",
+            Unit.SHARE,
+            share(
+                per_second(names.CACHE_LOOKUPS, where=f'{SCORES},result="hit"'),
+                per_second(names.CACHE_LOOKUPS, where=SCORES),
+                legend="known",
+            ),
+        ),
+        graph(
+            "Time that a selection waits for the model",
+            "Failed selections included.",
+            Unit.SECONDS,
+            *percentiles(scorer_names.SCORER_WAIT),
+        ),
+        graph(
+            "Given up",
+            "In the last five minutes: how often the model was given up for a while, and the "
+            "questions that were not sent because of that.",
+            Unit.COUNT,
+            in_five_minutes(scorer_names.SCORER_BREAKER_OPENINGS),
+            in_five_minutes(scorer_names.SCORER_BREAKER_REFUSALS),
+        ),
+        graph(
+            "In shadow",
+            "Calls and tokens of the same model for comparisons.",
+            Unit.PER_SECOND,
+            per_second(shadow_names.SHADOW_MODEL_CALLS),
+            per_second(shadow_names.SHADOW_MODEL_TOKENS),
+        ),
+    ),
+)
+
 SAMPLERS = Dashboard(
     "framegate-samplers",
     "Framegate / Samplers",
     "Which samplers select, how often do they fail, and how long do they take?",
-    (USE, FAILURES, TIME),
+    (USE, FAILURES, TIME, MODEL),
     variables=(Variable("sampler", names.SAMPLER_SELECTIONS),),
     marks=MARKS,
 )

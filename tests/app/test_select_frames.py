@@ -13,9 +13,9 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader, NumberDataPoint
 
 from app.sampler_breaker import BreakerRule, SamplerBreaker
-from app.sampler_pools import SamplerPools
+from app.sampler_pools import PoolSizes, SamplerPools
 from app.sampler_table import SamplerTable
-from app.select_frames import FrameSelector, SelectionRequest
+from app.select_frames import FrameSelector, SelectionDeadlines, SelectionRequest
 from observability.metrics import Metrics
 from observability.names import SAMPLER_FAILURES, SamplerFailure
 from samplers.contract import check_selection
@@ -35,7 +35,7 @@ def table() -> SamplerTable:
 
 @pytest.fixture(scope="module")
 def pools(table: SamplerTable) -> Iterator[SamplerPools]:
-    made = SamplerPools(table, num_threads=2, num_processes=1)
+    made = SamplerPools(table, PoolSizes(threads=2, processes=1))
     yield made
     made.close()
 
@@ -54,7 +54,7 @@ class World:
         metrics = Metrics(MeterProvider([self._reader]), sampler_ids=table.ids)
         breaker = SamplerBreaker(BreakerRule(), monotonic)
         self.selector = FrameSelector(
-            table, pools.run_sampler, breaker, metrics, deadline_s=DEADLINE_S
+            table, pools.run_sampler, breaker, metrics, SelectionDeadlines(DEADLINE_S, DEADLINE_S)
         )
 
     @property

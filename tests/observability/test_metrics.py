@@ -37,6 +37,11 @@ def _use_everything(metrics: Metrics) -> None:
     metrics.sampler_fell_back("aks")
     metrics.cache_looked_up(Cache.FEATURES, hit=True)
     metrics.cache_looked_up(Cache.FEATURES, hit=False)
+    metrics.cache_looked_up(Cache.MODEL_SCORES, hit=True, count=60)
+    metrics.scorer_asked(calls=5, retries=1)
+    metrics.scorer_used_tokens(input_tokens=900, output_tokens=4)
+    metrics.scorer_waited_for(1.5)
+    metrics.scorer_given_up(openings=1, refusals=2)
     metrics.decode_worker_started()
     metrics.packets_damaged(3)
     metrics.pictures_encoded(40)
@@ -69,6 +74,14 @@ EXPECTED: list[tuple[str, dict[str, str], float]] = [
     ("framegate_sampler_fallbacks_total", {"sampler": "aks"}, 1),
     ("framegate_cache_lookups_total", {"cache": "features", "result": "hit"}, 1),
     ("framegate_cache_lookups_total", {"cache": "features", "result": "miss"}, 1),
+    ("framegate_cache_lookups_total", {"cache": "model_scores", "result": "hit"}, 60),
+    ("framegate_scorer_calls_total", {"attempt": "first"}, 4),
+    ("framegate_scorer_calls_total", {"attempt": "retry"}, 1),
+    ("framegate_scorer_tokens_total", {"kind": "input"}, 900),
+    ("framegate_scorer_tokens_total", {"kind": "output"}, 4),
+    ("framegate_scorer_wait_seconds_sum", {}, 1.5),
+    ("framegate_scorer_breaker_openings_total", {}, 1),
+    ("framegate_scorer_breaker_refusals_total", {}, 2),
     ("framegate_decode_workers_started_total", {}, 1),
     ("framegate_decode_damaged_packets_total", {}, 3),
     ("framegate_encoder_pictures_encoded_total", {}, 40),
@@ -104,6 +117,8 @@ EXPECTED: list[tuple[str, dict[str, str], float]] = [
     ),
     ("framegate_shadow_answers_total", {"outcome": "compared"}, 1),
     ("framegate_shadow_agreement_sum", {"sampler": "uniform", "kind": "a_a"}, 1.0),
+    ("framegate_shadow_model_calls_total", {"sampler": "uniform", "side": "shadow"}, 64),
+    ("framegate_shadow_model_tokens_total", {"sampler": "uniform", "side": "shadow"}, 7000),
 ]
 
 
@@ -118,6 +133,7 @@ def _use_the_shadow(metrics: Metrics) -> None:
     metrics.shadow_differed("uniform", "sampler", overlap=0.5, distance_s=2.0)
     metrics.shadow_answer_ended(ShadowAnswer.COMPARED)
     metrics.shadow_answers_agree("uniform", "a_a", 1.0)
+    metrics.shadow_asked_model("uniform", ShadowSide.SHADOW, calls=64, tokens=7000)
 
 
 def test_each_method_reaches_its_metric_in_prometheus(world: World, metrics: Metrics) -> None:
