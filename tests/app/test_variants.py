@@ -170,6 +170,18 @@ async def test_a_variant_is_rolled_back_and_gone_at_the_next_answer(
     assert DEEP not in world.settings.flags_path.read_text()
 
 
+async def test_a_variant_of_the_baseline_needs_no_features_either(
+    tmp_path: Path, indexed: IndexedData
+) -> None:
+    world = make(tmp_path, indexed, sampler_options={"uniform@mode=endpoints": {}})
+    async with running(world) as client:
+        world.encoder.encoder_id = "fake@00000002"
+        refused = await client.post(URL, json=QUICK | {"dwell_s": 3600})
+        started = await start(client, candidate="uniform@mode=endpoints")
+    assert "lack features" in assert_problem(refused, 409, "rollout-refused")["detail"]
+    assert started["state"] == "running"
+
+
 async def test_one_variant_is_rolled_out_against_another(
     tmp_path: Path, indexed: IndexedData
 ) -> None:
@@ -204,6 +216,23 @@ async def test_other_options_of_the_candidate_begin_a_new_epoch(
         before["facts"]["control_version"],
     )
     assert steps == unchanged == ["started", "new_epoch"]
+
+
+async def test_options_that_are_set_while_a_rollout_runs_begin_a_new_epoch_for_their_sampler_alone(
+    tmp_path: Path, indexed: IndexedData
+) -> None:
+    async with running(make(tmp_path, indexed, sampler_options={})) as client:
+        before = await start(client)
+    declared = make(tmp_path, indexed, sampler_options={"aks@t1=0.2": {}, "bolt": {"power": 0.5}})
+    async with running(declared) as client:
+        after = await until(lambda rollout: bool(rollout["epoch"] == 2), client)
+        steps = await kinds(client, after["rollout_id"])
+    versions_before = [before["facts"][f"{arm}_version"] for arm in ("candidate", "control")]
+
+    assert versions_before == ["1", "1"]
+    assert after["facts"]["control_version"] == "1"
+    assert "candidate_version 1 → 1+" in after["reason"]
+    assert steps == ["started", "new_epoch"]
 
 
 async def kinds(client: httpx.AsyncClient, rollout_id: str) -> list[str]:
