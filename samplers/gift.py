@@ -17,6 +17,7 @@ from samplers.contract import (
     FrameScorer,
     IndexArray,
     InvalidOptionsError,
+    NotedSelection,
     SamplerOptions,
     Scene,
     VideoHandle,
@@ -173,16 +174,28 @@ class GiftSampler:
 
         Raises `FeaturesMissingError`.
         """
+        return self.select_with_note(video, query, budget, scenes).indices
+
+    def select_with_note(
+        self,
+        video: VideoHandle,
+        query: str | None,
+        budget: int,
+        scenes: list[Scene] | None,
+    ) -> NotedSelection:
+        """As `select`; the note says how many candidates were compared."""
         del scenes
         wanted = num_wanted(video, budget)
         if wanted in (0, len(video.candidates)):
-            return finalise([], video, budget)
+            return NotedSelection(finalise([], video, budget))
         scores = usable_scores(video, self.encoder, query)
         embeddings = video.image_embeddings(self.encoder)
         if scores is None:
-            return finalise(maxvol_rows(embeddings, wanted), video, budget)
+            rows = maxvol_rows(embeddings, wanted)
+            return NotedSelection(finalise(rows, video, budget), "no usable scores: maxvol")
         rows = relevant_and_even_rows(scores, self.options.most_rows)
         compared = finite_embeddings(embeddings[rows])
         relevance = min_max_scaled(scores)[rows]
         chosen = gift_rows(relevance, compared, wanted, self.options.round_size)
-        return finalise(rows[chosen], video, budget, scores)
+        note = f"{len(rows)} of {len(scores)} candidates compared"
+        return NotedSelection(finalise(rows[chosen], video, budget, scores), note)

@@ -17,6 +17,7 @@ from samplers.contract import (
     FrameScorer,
     IndexArray,
     InvalidOptionsError,
+    NotedSelection,
     SamplerOptions,
     Scene,
     TimeArray,
@@ -198,12 +199,22 @@ class MaxvolSampler:
 
         Raises `FeaturesMissingError`.
         """
+        return self.select_with_note(video, query, budget, scenes).indices
+
+    def select_with_note(
+        self,
+        video: VideoHandle,
+        query: str | None,
+        budget: int,
+        scenes: list[Scene] | None,
+    ) -> NotedSelection:
+        """As `select`; the note says when fewer frames than wanted represent all others."""
         del query, scenes
         wanted = num_wanted(video, budget)
         if wanted in (0, len(video.candidates)):
-            return finalise([], video, budget)
+            return NotedSelection(finalise([], video, budget))
         embeddings = video.image_embeddings(self.encoder)
         options = self.options
-        return finalise(
-            maxvol_rows(embeddings, wanted, options.rank, options.most_rows), video, budget
-        )
+        rows = maxvol_rows(embeddings, wanted, options.rank, options.most_rows)
+        note = f"{len(rows)} frames represent all others, {wanted - len(rows)} are spread over time"
+        return NotedSelection(finalise(rows, video, budget), note if len(rows) < wanted else None)

@@ -15,6 +15,7 @@ from samplers.contract import (
     FrameScorer,
     IndexArray,
     InvalidOptionsError,
+    NotedSelection,
     SamplerOptions,
     Scene,
     TimeArray,
@@ -94,14 +95,26 @@ class QFrameSampler:
 
         Raises `FeaturesMissingError`.
         """
+        return self.select_with_note(video, query, budget, scenes).indices
+
+    def select_with_note(
+        self,
+        video: VideoHandle,
+        query: str | None,
+        budget: int,
+        scenes: list[Scene] | None,
+    ) -> NotedSelection:
+        """As `select`; the note says whether relevance counted."""
         del scenes
         wanted, num_rows = num_wanted(video, budget), len(video.candidates)
         if wanted in (0, num_rows):
-            return finalise([], video, budget)
+            return NotedSelection(finalise([], video, budget))
         scores = usable_scores(video, self.encoder, query)
         if scores is None:
-            return finalise(uniform_rows(num_rows, wanted), video, budget)
+            rows = uniform_rows(num_rows, wanted)
+            return NotedSelection(finalise(rows, video, budget), "no usable scores: uniform")
         options = self.options
         scaled = standardised(scores) if options.scale == "standard" else scores.astype(np.float64)
         rng = seeded_rng(video, query, budget, options.seed)
-        return finalise(gumbel_top_rows(scaled / options.tau, wanted, rng), video, budget)
+        rows = gumbel_top_rows(scaled / options.tau, wanted, rng)
+        return NotedSelection(finalise(rows, video, budget, scores))

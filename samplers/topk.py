@@ -12,6 +12,7 @@ from typing import ClassVar
 from samplers.contract import (
     FrameScorer,
     InvalidOptionsError,
+    NotedSelection,
     SamplerOptions,
     Scene,
     TimeArray,
@@ -78,13 +79,26 @@ class TopkSampler:
 
         Raises `FeaturesMissingError`.
         """
+        return self.select_with_note(video, query, budget, scenes).indices
+
+    def select_with_note(
+        self,
+        video: VideoHandle,
+        query: str | None,
+        budget: int,
+        scenes: list[Scene] | None,
+    ) -> NotedSelection:
+        """As `select`; the note says how far apart the frames are."""
         del scenes
         wanted, num_rows = num_wanted(video, budget), len(video.candidates)
         if wanted in (0, num_rows):
-            return finalise([], video, budget)
+            return NotedSelection(finalise([], video, budget))
         scores = usable_scores(video, self.encoder, query)
         if scores is None:
-            return finalise(uniform_rows(num_rows, wanted), video, budget)
+            rows = uniform_rows(num_rows, wanted)
+            return NotedSelection(finalise(rows, video, budget), "no usable scores: uniform")
         times_s = video.timestamps_s[video.candidates]
         gap_s = least_gap_s(times_s, wanted, self.options.gap_share, self.options.max_gap_s)
-        return finalise(nms_rows(scores, times_s, wanted, gap_s), video, budget, scores)
+        rows = nms_rows(scores, times_s, wanted, gap_s)
+        note = f"{len(rows)} frames at least {gap_s:.3g} s apart"
+        return NotedSelection(finalise(rows, video, budget, scores), note)

@@ -123,6 +123,13 @@ def test_comparing_a_part_of_the_candidates_hardly_changes_the_frames() -> None:
     assert len(set(every) & set(part)) >= 30
 
 
+def test_the_note_says_how_many_candidates_were_compared() -> None:
+    video = make_video(300, seed=10)
+    noted = sampler(most_rows=100).select_with_note(video, "q", 5, None)
+    assert noted.note == "100 of 300 candidates compared"
+    assert noted.indices == sampler(most_rows=100).select(video, "q", 5, None)
+
+
 def test_a_budget_beyond_the_compared_rows_is_filled_by_time() -> None:
     video = make_video(400, seed=10)
     selected = sampler(most_rows=64).select(video, "q", 300, None)
@@ -137,6 +144,8 @@ def test_the_fallback_is_maxvol(kind: str) -> None:
     query = None if kind == "no query" else "q"
     maxvol = MaxvolSampler(MaxvolSampler.Options(), encoder="default")
     assert sampler().select(video, query, 7, None) == maxvol.select(video, None, 7, None)
+    note = sampler().select_with_note(video, query, 7, None).note
+    assert note == "no usable scores: maxvol"
 
 
 @pytest.mark.parametrize("bad", [0.0, np.nan, np.inf])

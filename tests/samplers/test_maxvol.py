@@ -142,8 +142,10 @@ def test_every_slide_is_shown(count: int) -> None:
 
 def test_what_the_picture_cannot_tell_apart_is_spread_over_time() -> None:
     video = embedded_video(slides(2, 30))
-    picked = np.array(sampler().select(video, None, 12, None))
-    assert np.diff(picked).max() <= 24
+    noted = sampler().select_with_note(video, None, 12, None)
+    assert np.diff(noted.indices).max() <= 24
+    assert noted.note == "2 frames represent all others, 10 are spread over time"
+    assert sampler().select_with_note(video, None, 2, None).note is None
 
 
 def test_short_events_are_found_where_even_spacing_misses_them() -> None:

@@ -97,6 +97,8 @@ def test_the_fallback_is_uniform(kind: str) -> None:
     query = None if kind == "no query" else "q"
     uniform = UniformSampler(UniformSampler.Options(), encoder="default")
     assert sampler().select(video, query, 7, None) == uniform.select(video, None, 7, None)
+    note = sampler().select_with_note(video, query, 7, None).note
+    assert note == "no usable scores: uniform"
 
 
 @pytest.mark.parametrize("tau", [0.0, -1.0, 1001.0, np.nan])

@@ -75,6 +75,13 @@ def test_the_gap_follows_duration_and_budget_up_to_the_limit() -> None:
     assert least_gap_s(clip, 8, 0.25, 4.0) == pytest.approx(29.5 / 32)
 
 
+def test_the_note_says_how_far_apart_the_frames_are() -> None:
+    video = scored_video(np.random.default_rng(2).random(300))
+    noted = sampler().select_with_note(video, "q", 10, None)
+    assert noted.note == "10 frames at least 4 s apart"
+    assert noted.indices == sampler().select(video, "q", 10, None)
+
+
 def test_what_suppression_leaves_open_is_filled_furthest_in_time() -> None:
     scores = np.zeros(21)
     scores[[9, 10, 11]] = [0.5, 0.9, 0.6]
@@ -92,6 +99,8 @@ def test_the_fallback_is_uniform(kind: str) -> None:
     query = None if kind == "no query" else "q"
     uniform = UniformSampler(UniformSampler.Options(), encoder="default")
     assert sampler().select(video, query, 7, None) == uniform.select(video, None, 7, None)
+    note = sampler().select_with_note(video, query, 7, None).note
+    assert note == "no usable scores: uniform"
 
 
 @pytest.mark.parametrize(
