@@ -38,7 +38,7 @@ RolloutId = Annotated[
 
 @rollout_app.command("start")
 def start(
-    candidate: Annotated[str, typer.Argument(help="The id of a sampler (`framegate samplers`).")],
+    candidate: Annotated[str, typer.Argument(help="A sampler or variant (`framegate samplers`).")],
     who: Who,
     why: Why,
     stages: Annotated[str, typer.Option(help="Percent of the users, rising.")] = ",".join(

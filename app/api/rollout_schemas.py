@@ -45,7 +45,7 @@ class StartBody(BaseModel):
         },
     )
 
-    candidate: str = Field(description="The id of a sampler.")
+    candidate: str = Field(description="The id of a sampler or variant.")
     stages: list[int] = Field(
         list(DEFAULT_STAGES), description="Percent of the users, rising, at most 100."
     )
@@ -121,7 +121,7 @@ class ScoreBody(BaseModel):
         },
     )
 
-    sampler: str = Field(description="The id of a sampler.")
+    sampler: str = Field(description="The id of a sampler or variant.")
     score: float = Field(ge=0, le=1, description="Higher is better.")
     dataset: str = Field(min_length=1, max_length=256)
     num_questions: int = Field(ge=1, le=LARGEST_COUNT)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.answer_world import IndexedData, build_world, serving
+from tests.app.answer_world import QUESTION, IndexedData, build_world, serving
 from tests.app.rogue_samplers import TARGETS
 from tests.app.test_cli import CommandLine, failed
 from tests.flags.flag_files import put
@@ -80,6 +80,27 @@ def test_with_a_server_its_samplers_are_shown(
     assert "aks@t1=0.3, version 1+" in there.stdout
     assert "aks@t1=0.3" in listed.stdout
     assert "no sampler" in failed(here)
+
+
+def test_an_id_with_signs_of_its_own_reaches_the_service_as_it_is(
+    tmp_path: Path, indexed: IndexedData, framegate: CommandLine
+) -> None:
+    odd = "aks@t1=1e+0,all_depth=3"
+    by = ("--who", "ana", "--why", "a test")
+    score = ("rollout", "score", odd, "0.7", "--dataset", "ours", "--questions", "200", *by)
+    with serving(build_world(tmp_path / "data", indexed, sampler_options={odd: {}})) as address:
+        framegate.environment["FRAMEGATE_PORT"] = address.rpartition(":")[2]
+        asked = framegate("ask", indexed.short_id, QUESTION, "--sampler", odd, "--json")
+        reported = framegate("shadow", "report", "--sampler", odd, "--json")
+        not_there = framegate("shadow", "report", "--sampler", "aks@t1=1e 0,all_depth=3")
+        scored = framegate(*score)
+        started = framegate("rollout", "start", odd, *by, "--guard", "offline_score>=60%")
+
+    assert json.loads(asked.stdout)["evidence"]["sampler"]["id"] == odd
+    assert reported.returncode == 0, reported.stderr
+    assert "no sampler 'aks@t1=1e 0,all_depth=3'" in failed(not_there)
+    assert scored.returncode == 0, scored.stderr
+    assert f"Started: {odd} for 1 % of the users, aks for the others." in started.stdout
 
 
 def test_a_flag_file_may_serve_a_variant_that_is_declared(
