@@ -38,6 +38,7 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
         "focus": "samplers.focus:FocusSampler",
         "gift": "samplers.gift:GiftSampler",
         "wfs": "samplers.wfs:WfsSampler",
+        "gens": "samplers.gens:GensSampler",
     }
 )
 ENTRY_POINT_GROUP = "framegate.samplers"
