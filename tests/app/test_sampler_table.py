@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.sampler_table import SamplerTable
-from app.sampler_variants import MAX_VARIANTS, base_id, is_variant, split_ids
+from app.sampler_variants import MAX_VARIANTS, base_id, is_variant, split_ids, variant_options
 from samplers.aks import AksSampler
 from samplers.contract import InvalidOptionsError
 from samplers.registry import UnknownSamplerError, load_registry
 from tests.app.rogue_samplers import TARGETS
 
 Options = Mapping[str, Mapping[str, Any]]
+AKS = load_registry().get("aks")
 
 
 def table_of(options: Options, *targets: str) -> SamplerTable:
@@ -73,6 +77,21 @@ def test_the_name_gives_several_options_by_their_types() -> None:
         "scene_hints": False,
         "compat": "upstream",
     }
+
+
+@given(
+    t1=st.floats(allow_nan=False, allow_infinity=False),
+    all_depth=st.integers(0, 10),
+    scene_hints=st.booleans(),
+    compat=st.sampled_from(["safe", "upstream"]),
+)
+def test_a_name_of_json_values_says_exactly_those(
+    t1: float, all_depth: int, scene_hints: bool, compat: str
+) -> None:
+    said = {"t1": t1, "all_depth": all_depth, "scene_hints": scene_hints, "compat": compat}
+    texts = {name: json.dumps(value).strip('"') for name, value in said.items()}
+    for name, text in texts.items():
+        assert variant_options(AKS, f"aks@{name}={text}", {}) == {name: said[name]}
 
 
 def test_options_may_be_said_beside_those_of_the_name_and_may_repeat_them() -> None:
