@@ -24,10 +24,10 @@ from samplers.contract import (
 )
 from samplers.logdet import (
     MOST_PICKS,
+    GramKernel,
     LogDetObjective,
     compared_rows,
     greedy_rows,
-    squared_norms,
     taken_rows,
 )
 from samplers.selection import RealArray, finalise, min_max_scaled, num_wanted, usable_scores
@@ -77,13 +77,7 @@ def adard_rows(
     `relevance` is `[N]`, `embeddings` `[N, D]` with Gram matrix G; products keep the embeddings'
     precision, the factorisation is float64. Rows that are not finite are never chosen.
     """
-    objective = LogDetObjective(
-        kernel_row=lambda row: embeddings @ embeddings[row],
-        diagonal=squared_norms(embeddings),
-        bonus=relevance,
-        weight=weight,
-        jitter=eps,
-    )
+    objective = LogDetObjective(GramKernel(embeddings), relevance, weight, eps)
     return greedy_rows(objective, count, first)
 
 

@@ -25,7 +25,7 @@ from samplers.contract import (
     TimeArray,
     VideoHandle,
 )
-from samplers.logdet import MOST_PICKS, MOST_PRODUCTS
+from samplers.logdet import MOST_COMPARED_ROWS, MOST_PICKS, MOST_PRODUCTS
 from samplers.maxvol import maxvol_rows
 from samplers.selection import (
     RealArray,
@@ -155,13 +155,16 @@ def _segment_rows(
 ) -> list[int]:
     """Rows of every segment by maximal marginal relevance, of which only the best are compared."""
     width = 1 if embeddings is None else embeddings.shape[1]
-    most_compared = MOST_PRODUCTS // (max(int(quotas.sum()), 1) * width)
+    total = max(int(quotas.sum()), 1)
     rows: list[int] = []
     for (start, end), quota in zip(
         pairwise([*starts.tolist(), len(relevance)]), quotas.tolist(), strict=True
     ):
         if quota:
-            compared = start + top_rows(relevance[start:end], max(most_compared, 2 * quota))
+            most = MOST_PRODUCTS // (total * width)
+            if len(relevance) > MOST_COMPARED_ROWS:
+                most = min(most, MOST_COMPARED_ROWS * quota // total)
+            compared = start + top_rows(relevance[start:end], max(most, 2 * quota))
             similarity_row = _similarity_row(embeddings, compared)
             picks = mmr_rows(relevance[compared], similarity_row, quota, rule.mmr_lambda)
             rows += compared[picks].tolist()
