@@ -204,8 +204,10 @@ def inner_products(embeddings: RealArray, rows: Sequence[int]) -> RealArray:
     """`[len(rows), N]`: of the given rows of `embeddings` (`[N, D]`) and every row."""
     # One row as a vector: BLAS multiplies a matrix by a one-column matrix more slowly.
     if len(rows) == 1:
-        return (embeddings @ embeddings[rows[0]])[np.newaxis]
-    return embeddings[rows] @ embeddings.T
+        products: RealArray = (embeddings @ embeddings[rows[0]])[np.newaxis]
+    else:
+        products = embeddings[rows] @ embeddings.T
+    return products
 
 
 def squared_norms(embeddings: RealArray) -> RealArray:
