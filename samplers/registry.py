@@ -39,6 +39,7 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
         "gift": "samplers.gift:GiftSampler",
         "wfs": "samplers.wfs:WfsSampler",
         "gens": "samplers.gens:GensSampler",
+        "auto": "samplers.auto:AutoSampler",
     }
 )
 ENTRY_POINT_GROUP = "framegate.samplers"
