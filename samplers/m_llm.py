@@ -20,15 +20,8 @@ from samplers.contract import (
     Scene,
     VideoHandle,
 )
-from samplers.model_scores import (
-    UNRANKED_NOTE,
-    available,
-    completed,
-    ranks,
-    spread_rows,
-    usable_answers,
-)
-from samplers.selection import finalise, num_wanted, uniform_rows, usable_scores
+from samplers.model_scores import available, completed, model_choice, usable_answers
+from samplers.selection import finalise
 
 MOST_ASKED = 256
 
@@ -90,23 +83,16 @@ class MLlmSampler:
         Raises `FeaturesMissingError`, and `ScorerUnavailableError` where the model cannot be asked.
         """
         del scenes
-        wanted, num_rows = num_wanted(video, budget), len(video.candidates)
-        if wanted in (0, num_rows):
-            return NotedSelection(finalise([], video, budget))
-        cosines = usable_scores(video, self.encoder, query)
-        if query is None or cosines is None:
-            rows = uniform_rows(num_rows, wanted)
-            return NotedSelection(finalise(rows, video, budget), UNRANKED_NOTE)
-        times_s = video.timestamps_s[video.candidates]
-        if wanted >= self.options.num_asked:
-            rows = spread_rows(cosines, times_s, wanted)
-            note = "model not asked: the budget takes every frame it would be asked about"
-            return NotedSelection(finalise(rows, video, budget, cosines), note)
-        asked = spread_rows(cosines, times_s, self.options.num_asked)
-        answers = usable_answers(available(self.scorer).score(video, query, asked.tolist()))
-        preference = np.full(num_rows, np.nan)
-        preference[asked] = ranks(completed(answers, cosines[asked]), cosines[asked])
-        rows = spread_rows(preference, times_s, wanted)
+        choice = model_choice(video, query, budget, self.encoder, self.options.num_asked)
+        if isinstance(choice, NotedSelection):
+            return choice
+        asked = choice.rows
+        scores = available(self.scorer).score(video, choice.query, asked.tolist())
+        answers = usable_answers(scores)
+        rows = choice.best_rows(completed(answers, choice.cosines[asked]), budget)
         num_answered = np.count_nonzero(~np.isnan(answers))
-        note = f"asked about {len(asked)} of {num_rows:,} candidates, {num_answered} answered"
-        return NotedSelection(finalise(rows, video, budget, cosines), note)
+        return NotedSelection(
+            finalise(rows, video, budget, choice.cosines),
+            f"asked about {len(asked)} of {len(video.candidates):,} candidates, "
+            f"{num_answered} answered",
+        )

@@ -2,18 +2,80 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from samplers.contract import (
     FloatArray,
     FrameScorer,
     IndexArray,
+    NotedSelection,
     ScorerUnavailableError,
     TimeArray,
+    VideoHandle,
 )
-from samplers.selection import RealArray, nms_rows, top_rows
+from samplers.selection import (
+    RealArray,
+    finalise,
+    nms_rows,
+    num_wanted,
+    top_rows,
+    uniform_rows,
+    usable_scores,
+)
 
 UNRANKED_NOTE = "model not asked: no question, or scores that rank nothing; evenly spread"
+
+
+ALL_TAKEN_NOTE = "model not asked: the budget takes every frame it would be asked about; by score"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """What a model is asked to choose from."""
+
+    query: str
+    rows: IndexArray
+    """int64 `[M]`, ascending: the rows to ask about; more than the budget takes."""
+    cosines: FloatArray
+    """float32 `[C]`, of every candidate."""
+    times_s: TimeArray
+    """float64 `[C]`, of every candidate."""
+
+    def best_rows(self, values: TimeArray, count: int) -> IndexArray:
+        """int64, ascending: `count` of `rows` by (value, cosine, earlier row) that keep apart.
+
+        `values` is `[M]`; NaN rows are taken last.
+        """
+        cosines = self.cosines[self.rows]
+        order = np.lexsort((-self.rows, cosines, np.where(np.isnan(values), -np.inf, values)))
+        ranks = np.full(len(self.cosines), np.nan)
+        ranks[self.rows[order]] = np.arange(len(order))
+        return spread_rows(ranks, self.times_s, count)
+
+
+def model_choice(
+    video: VideoHandle, query: str | None, budget: int, encoder: str, num_asked: int
+) -> ModelChoice | NotedSelection:
+    """The `num_asked` candidates with the highest cosines that keep apart, or, without any choice
+    or any ranking, the selection itself.
+
+    Raises `FeaturesMissingError`.
+    """
+    wanted, num_rows = num_wanted(video, budget), len(video.candidates)
+    if wanted in (0, num_rows):
+        return NotedSelection(finalise([], video, budget))
+    cosines = usable_scores(video, encoder, query)
+    if query is None or cosines is None:
+        return NotedSelection(
+            finalise(uniform_rows(num_rows, wanted), video, budget), UNRANKED_NOTE
+        )
+    times_s = video.timestamps_s[video.candidates]
+    rows = spread_rows(cosines, times_s, max(wanted, num_asked))
+    if wanted >= num_asked:
+        return NotedSelection(finalise(rows, video, budget, cosines), ALL_TAKEN_NOTE)
+    return ModelChoice(query, rows, cosines, times_s)
 
 
 def available(scorer: FrameScorer | None) -> FrameScorer:
@@ -45,14 +107,6 @@ def completed(answers: TimeArray, cosines: FloatArray) -> TimeArray:
     known_cosines = np.sort(cosines[is_answered].astype(np.float64))
     expected: TimeArray = np.interp(cosines, known_cosines, np.sort(answers[is_answered]))
     return np.where(is_answered, answers, expected)
-
-
-def ranks(answers: TimeArray, cosines: FloatArray) -> TimeArray:
-    """float64, higher is better: the order by (answer, then cosine, then the earlier row)."""
-    order = np.lexsort((-np.arange(len(answers)), cosines, answers))
-    positions = np.empty(len(answers))
-    positions[order] = np.arange(len(answers))
-    return positions
 
 
 def spread_rows(scores: RealArray, times_s: TimeArray, count: int) -> IndexArray:

@@ -16,6 +16,7 @@ from samplers.contract import (
     check_selection,
 )
 from samplers.m_llm import MLlmSampler
+from samplers.model_scores import ALL_TAKEN_NOTE
 from samplers.testing import (
     CountingScorer,
     FailingScorer,
@@ -137,7 +138,7 @@ def test_a_budget_that_takes_all_it_would_ask_about_asks_nothing(
 ) -> None:
     noted = sampler(FailingScorer()).select_with_note(video, "q", budget, None)
     check_selection(noted.indices, video, budget, fills_budget=True)
-    assert noted.note == "model not asked: the budget takes every frame it would be asked about"
+    assert noted.note == ALL_TAKEN_NOTE
 
 
 @pytest.mark.parametrize("budget", [0, 300, 3000])

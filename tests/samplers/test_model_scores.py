@@ -5,9 +5,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samplers.contract import ScorerUnavailableError
-from samplers.model_scores import available, completed, ranks, spread_rows, usable_answers
-from samplers.testing import FailingScorer
+from samplers.contract import NotedSelection, ScorerUnavailableError, check_selection
+from samplers.model_scores import (
+    ALL_TAKEN_NOTE,
+    UNRANKED_NOTE,
+    ModelChoice,
+    available,
+    completed,
+    model_choice,
+    spread_rows,
+    usable_answers,
+)
+from samplers.testing import FailingScorer, make_video
 
 NAN = np.nan
 
@@ -66,10 +75,43 @@ def test_complete_answers_stay_as_they_are() -> None:
     np.testing.assert_array_equal(completed(answers, float32(0.5, 0.1, 0.3)), answers)
 
 
-def test_ranks_go_by_answer_then_cosine_then_the_earlier_row() -> None:
-    answers = np.array([0.2, 0.9, 0.2, 0.2, 0.5])
-    cosines = float32(0.1, 0.0, 0.3, 0.1, 0.9)
-    assert np.argsort(-ranks(answers, cosines)).tolist() == [1, 4, 2, 0, 3]
+def test_the_best_rows_go_by_value_then_cosine_then_the_earlier_row() -> None:
+    cosines = float32(0.1, 0.0, 0.3, 0.1, 0.9, 0.8)
+    choice = ModelChoice("q", np.array([0, 1, 2, 3, 5]), cosines, np.arange(6, dtype=np.float64))
+    values = np.array([0.2, 0.9, 0.2, 0.2, NAN])
+    best = [choice.best_rows(values, count).tolist() for count in range(1, 7)]
+    assert best == [[1], [1, 2], [0, 1, 2], [0, 1, 2, 3], [0, 1, 2, 3, 5], [0, 1, 2, 3, 5]]
+
+
+@pytest.mark.parametrize(("budget", "num_asked"), [(1, 2), (7, 64), (63, 64), (7, 300)])
+def test_a_model_chooses_from_the_likeliest_that_keep_apart(budget: int, num_asked: int) -> None:
+    video = make_video(90)
+    choice = model_choice(video, "q", budget, "default", num_asked)
+    assert isinstance(choice, ModelChoice)
+    times_s, scores = video.timestamps_s[video.candidates], video.scores("default", "q")
+    assert choice.rows.tolist() == spread_rows(scores, times_s, num_asked).tolist()
+    assert len(choice.rows) == min(num_asked, 90) > budget
+
+
+@pytest.mark.parametrize(
+    ("budget", "query", "note"),
+    [
+        (0, "q", None),
+        (90, "q", None),
+        (900, "q", None),
+        (7, None, UNRANKED_NOTE),
+        (64, "q", ALL_TAKEN_NOTE),
+        (89, "q", ALL_TAKEN_NOTE),
+    ],
+)
+def test_without_a_choice_the_selection_itself_comes_back(
+    budget: int, query: str | None, note: str | None
+) -> None:
+    video = make_video(90)
+    chosen = model_choice(video, query, budget, "default", 64)
+    assert isinstance(chosen, NotedSelection)
+    assert chosen.note == note
+    check_selection(chosen.indices, video, budget, fills_budget=True)
 
 
 @given(
