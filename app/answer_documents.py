@@ -59,10 +59,25 @@ class TokensDocument(Document):
     reducer: str
 
 
+class ScorerDocument(Document):
+    """What the selection asked of the scoring model, also where it then failed."""
+
+    model: str
+    calls: int = Field(description="Requests sent, repeated ones included.")
+    retried_calls: int = Field(description="Of these, repetitions of failed ones.")
+    cached_scores: int = Field(description="Scores that needed no call.")
+    input_tokens: int
+    output_tokens: int
+    seconds: float = Field(description="That the selection waited for the model.")
+
+
 class EvidenceDocument(Document):
     """What the answer stands on; complete before the first token."""
 
     sampler: SamplerDocument
+    scorer: ScorerDocument | None = Field(
+        None, description="Null where no scoring model was asked or looked up."
+    )
     frames: list[FrameDocument]
     scenes: list[SceneDocument] = Field(description="The video's shots, as given to the sampler.")
     budget: BudgetDocument

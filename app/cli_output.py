@@ -122,8 +122,19 @@ def show_samplers(document: Document) -> None:
             options,
         )
     console.print(table)
+    for lack, ids in _by_lack(document["samplers"]).items():
+        console.print(f"not to be served here: {', '.join(ids)}: {lack}", style="yellow")
     for unavailable in document["unavailable"]:
         console.print(f"unavailable {unavailable['id']}: {unavailable['error']}", style="red")
+
+
+def _by_lack(samplers: list[Document]) -> dict[str, list[str]]:
+    """Who lacks what this deployment has not."""
+    lacking: dict[str, list[str]] = {}
+    for sampler in samplers:
+        if sampler["lacks"] is not None:
+            lacking.setdefault(sampler["lacks"], []).append(sampler["id"])
+    return lacking
 
 
 def show_sampler(sampler: Document) -> None:
@@ -140,6 +151,9 @@ def show_sampler(sampler: Document) -> None:
         facts.add_row("variants", ", ".join(sampler["variants"]) or "none")
     facts.add_row("fills budget", "yes" if sampler["fills_budget"] else "no")
     facts.add_row("uses query", "yes" if sampler["uses_query"] else "no")
+    facts.add_row("asks a model", "yes" if sampler["uses_scorer"] else "no")
+    if sampler["lacks"] is not None:
+        facts.add_row("not to be served", sampler["lacks"])
     console.print(facts)
     if not sampler["options"]:
         console.print("It has no options.")

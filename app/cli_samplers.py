@@ -50,7 +50,11 @@ def show(
 
 def _document_here() -> Document:
     settings = load_settings()
-    table = load_sampler_table(settings.extra_sampler_targets, settings.sampler_options)
+    table = load_sampler_table(
+        settings.extra_sampler_targets,
+        settings.sampler_options,
+        has_scorer=settings.scorer_url is not None,
+    )
     return samplers_document(table).model_dump(mode="json")
 
 

@@ -11,12 +11,14 @@ from app.answer_documents import (
     FrameDocument,
     SamplerDocument,
     SceneDocument,
+    ScorerDocument,
     TokensDocument,
 )
 from app.budget import Budget
 from app.question import Question
 from app.reduce.contract import ReducedTokens
 from app.sampler_table import SamplerTable
+from app.scorer.spec import ModelCost
 from app.select_frames import Selection
 from app.selection_inputs import SelectionInputs
 from app.stores.library import StoredVideo
@@ -73,8 +75,9 @@ def evidence_document(
 ) -> EvidenceDocument:
     return EvidenceDocument(
         sampler=_sampler(parts, facts.table),
+        scorer=_scorer(parts.selection.cost),
         frames=_frames(parts),
-        scenes=_scenes(parts.video),
+        scenes=scene_documents(parts.video),
         budget=BudgetDocument(frames=parts.budget.frames, limited_by=str(parts.budget.limited_by)),
         vision_tokens=TokensDocument(
             before_reduction=parts.reduced.num_tokens_before,
@@ -110,6 +113,20 @@ def _sampler(parts: EvidenceParts, table: SamplerTable) -> SamplerDocument:
     )
 
 
+def _scorer(cost: ModelCost) -> ScorerDocument | None:
+    if cost.model_id is None:
+        return None
+    return ScorerDocument(
+        model=cost.model_id,
+        calls=cost.calls,
+        retried_calls=cost.retried_calls,
+        cached_scores=cost.cached_scores,
+        input_tokens=cost.input_tokens,
+        output_tokens=cost.output_tokens,
+        seconds=round(cost.seconds, 6),
+    )
+
+
 def _frames(parts: EvidenceParts) -> list[FrameDocument]:
     indices = parts.selection.indices
     return [
@@ -122,7 +139,8 @@ def _frames(parts: EvidenceParts) -> list[FrameDocument]:
     ]
 
 
-def _scenes(video: StoredVideo) -> list[SceneDocument]:
+def scene_documents(video: StoredVideo) -> list[SceneDocument]:
+    """The video's shots in seconds; the last one ends with the video."""
     times, end_s = video.table.timestamps_s, video.table.duration_s
     return [
         SceneDocument(

@@ -85,6 +85,7 @@ def build_rollout_side(parts: RolloutParts) -> RolloutSide:
             clock=time.time,
             new_id=lambda: uuid.uuid4().hex[:12],
             known_samplers=parts.table.ids,
+            why_unusable=parts.table.why_unusable,
         )
     )
     holder = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"

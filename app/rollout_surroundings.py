@@ -55,6 +55,9 @@ class LiveFacts:
         except EncoderUnavailableError:
             self._encoder_id = None
 
+    def asks_model(self, sampler_id: str) -> bool:
+        return self._table.uses_scorer(sampler_id)
+
     def facts(self, candidate: str, control: str) -> EpochFacts | None:
         """None also for a sampler that is not there."""
         encoder_id = self._encoder_id
@@ -113,15 +116,20 @@ class MeasuredFigures:
 
     def why_unmeasurable(self, guard: Guard, candidate: str, control: str) -> str | None:
         if guard.figure is Figure.MODEL_CALLS:
-            return (
-                "`model_calls` is always 0 here: no sampler has a scoring model in this profile. "
-                "Leave the guard out."
-            )
+            return self._why_no_calls(candidate, control)
         if guard.figure in (Figure.SHADOW_RELEVANCE, Figure.ANSWER_AGREEMENT):
             return self._why_no_shadow(guard.figure)
         if guard.figure is Figure.OFFLINE_SCORE:
             return self._why_no_score(guard, candidate, control)
         return None
+
+    def _why_no_calls(self, candidate: str, control: str) -> str | None:
+        if self._facts.asks_model(candidate) or self._facts.asks_model(control):
+            return None
+        return (
+            f"`{Figure.MODEL_CALLS}` would always be 0: neither `{candidate}` nor `{control}` asks "
+            "a scoring model. Leave the guard out."
+        )
 
     def _why_no_shadow(self, figure: Figure) -> str | None:
         flags = self._flags()

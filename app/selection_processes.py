@@ -13,7 +13,7 @@ from pebble import ProcessExpired, ProcessPool
 
 from app.scorer.backend import process_backend
 from app.scorer.frame_scorer import OpenAIFrameScorer, ScoredSelection, open_frame_scorer
-from app.scorer.spec import ScoreNamespace, ScorerSpec
+from app.scorer.spec import SCORER_SHARE, ScoreNamespace, ScorerSpec
 from app.select_frames import (
     CheckedSelection,
     SelectionFailedError,
@@ -29,9 +29,6 @@ from samplers.registry import SamplerEntry, load_registry
 
 PROCESS_START_S = 5.0
 """How long a selection waits, beyond its deadline, for a process that is starting."""
-SCORER_SHARE = 0.9
-"""Of the deadline, for the model: what ends by itself says why and what it cost; what is killed
-does not."""
 
 
 @dataclass(frozen=True, slots=True)

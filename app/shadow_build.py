@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 
 from app.answer_load import AnswerLoad
 from app.sampler_breaker import BreakerRule, SamplerBreaker
+from app.scorer.spec import scorer_spec
 from app.settings import Settings
 from app.shadow_answers import AnswererParts, ShadowAnswerRules
+from app.shadow_record import OrderRules
 from app.shadow_side import ShadowParts, ShadowSide
 from app.shadow_tenants import TenantCounts
 from app.shadow_vectors import ShadowVectors
+from app.shadow_video import ShadowModel
 from app.stages import Stages
 from flags.keys import BASELINE
 from observability.metrics import Metrics
@@ -76,8 +79,7 @@ def build_shadow(needs: ShadowNeeds, other_sinks: tuple[Sink, ...] = ()) -> Shad
     return ShadowSide(
         ShadowParts(
             rules=_rules(settings),
-            tolerance_s=settings.shadow_tolerance_s,
-            table=stages.table,
+            orders=OrderRules(stages.table, settings.shadow_tolerance_s, _model(settings)),
             reducer=stages.reducer,
             vectors=vectors,
             load=needs.load,
@@ -89,6 +91,15 @@ def build_shadow(needs: ShadowNeeds, other_sinks: tuple[Sink, ...] = ()) -> Shad
             answerer=_answerer(needs, vectors),
         )
     )
+
+
+def _model(settings: Settings) -> ShadowModel | None:
+    """With few calls at a time: answers ask the same server."""
+    spec = scorer_spec(settings)
+    if spec is None:
+        return None
+    concurrency = max(1, spec.concurrency // 4)
+    return ShadowModel(replace(spec, concurrency=concurrency), settings.model_selection_deadline_s)
 
 
 def _rules(settings: Settings) -> ShadowRules:
@@ -104,7 +115,11 @@ def _runner(needs: ShadowNeeds, reports: ShadowReports) -> ShadowRunner:
     settings, load = needs.settings, needs.load
     entries = needs.stages.table.registry.entries.values()
     parts = RunnerParts(
-        limits=RunnerLimits(settings.shadow_queue, settings.shadow_deadline_s),
+        limits=RunnerLimits(
+            settings.shadow_queue,
+            settings.shadow_deadline_s,
+            max(settings.shadow_deadline_s, settings.model_selection_deadline_s),
+        ),
         greeting=Greeting(tuple(entry.target for entry in entries if not entry.is_builtin)),
         resting=SamplerBreaker(BreakerRule(), monotonic),
         reports=reports,

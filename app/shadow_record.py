@@ -9,7 +9,7 @@ from functools import partial
 from app.ended_answer import EndedAnswer
 from app.evidence import DeploymentFacts, EvidenceParts
 from app.sampler_table import SamplerTable
-from app.shadow_video import open_compared_video
+from app.shadow_video import ShadowModel, open_compared_video
 from app.stores.library import DEFAULT_ENCODER
 from app.stores.query_vectors import FoundQuery
 from app.stores.video_handle import VideoHandleSpec
@@ -36,7 +36,17 @@ def has_query_vector(parts: EvidenceParts) -> bool:
     return (spec.encoder_ids[DEFAULT_ENCODER], parts.question.text) in spec.query_vectors
 
 
-def order_of(answer: ComparedAnswer, table: SamplerTable, tolerance_s: float) -> WorkOrder:
+@dataclass(frozen=True, slots=True)
+class OrderRules:
+    """What every order of a deployment says."""
+
+    table: SamplerTable
+    tolerance_s: float
+    model: ShadowModel | None
+    """None: no sampler has a model to ask."""
+
+
+def order_of(answer: ComparedAnswer, rules: OrderRules) -> WorkOrder:
     parts, plan = answer.parts, answer.plan
     fallback = parts.selection.fallback
     selected = (
@@ -47,14 +57,16 @@ def order_of(answer: ComparedAnswer, table: SamplerTable, tolerance_s: float) ->
         )
     )
     return WorkOrder(
-        open_video=partial(open_compared_video, _video_spec(answer), parts.question.text),
+        open_video=partial(
+            open_compared_video, _video_spec(answer), parts.question.text, rules.model
+        ),
         query=parts.question.text,
         budget=parts.budget.frames,
-        control=sampler_spec(table, parts.decision.sampler_id),
+        control=sampler_spec(rules.table, parts.decision.sampler_id),
         selected=selected,
-        shadow=sampler_spec(table, plan.shadow_id),
+        shadow=sampler_spec(rules.table, plan.shadow_id),
         is_control_first=plan.is_control_first,
-        tolerance_s=tolerance_s,
+        tolerance_s=rules.tolerance_s,
     )
 
 
@@ -74,6 +86,7 @@ def sampler_spec(table: SamplerTable, sampler_id: str) -> SamplerSpec:
         version=table.version(sampler_id),
         options=tuple(table.options(sampler_id).items()),
         encoder=table.encoder,
+        uses_scorer=table.uses_scorer(sampler_id),
     )
 
 
@@ -158,5 +171,6 @@ def _side(answer: ComparedAnswer, sampler_id: str, side: SideResult) -> SideReco
         relevance=side.relevance,
         redundancy=side.redundancy,
         scene_coverage=side.scene_coverage,
-        model_calls=0,  # no sampler has a scoring model yet
+        model_calls=side.model_calls,
+        model_tokens=side.model_tokens,
     )

@@ -16,10 +16,10 @@ from app.ended_answer import EndedAnswer
 from app.evidence import EvidenceParts
 from app.question import Question
 from app.reduce.contract import Reducer
-from app.sampler_table import SamplerTable
 from app.shadow_answers import AnswererParts, AnswerJob, ShadowAnswerer
 from app.shadow_record import (
     ComparedAnswer,
+    OrderRules,
     RecordRules,
     has_query_vector,
     order_of,
@@ -50,8 +50,7 @@ class ShadowParts:
     """What the shadow is made of; `app/shadow_build.py` puts it together."""
 
     rules: ShadowRules
-    tolerance_s: float
-    table: SamplerTable
+    orders: OrderRules
     reducer: Reducer
     vectors: ShadowVectors
     load: AnswerLoad
@@ -135,7 +134,7 @@ class ShadowSide:
         self._offer(replace(answer, found=found))
 
     def _offer(self, answer: ComparedAnswer) -> None:
-        order = order_of(answer, self._parts.table, self._parts.tolerance_s)
+        order = order_of(answer, self._parts.orders)
         done = partial(self._done, answer, asyncio.get_running_loop())
         refusal = self._parts.runner.offer(order, done)
         if refusal is not None:
@@ -164,7 +163,7 @@ class ShadowSide:
     def _record(self, answer: ComparedAnswer, result: WorkResult) -> ComparisonRecord:
         chosen = () if result.shadow is None else result.shadow.indices
         rules = RecordRules(
-            tolerance_s=self._parts.tolerance_s,
+            tolerance_s=self._parts.orders.tolerance_s,
             user_hash=self._parts.hash_user(answer.parts.question),
             shadow_tokens=self._num_tokens(answer, len(chosen)) if chosen else None,
         )

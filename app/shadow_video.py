@@ -4,19 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 
+from app.scorer.frame_scorer import OpenAIFrameScorer, ScoredSelection, open_frame_scorer
+from app.scorer.spec import SCORER_SHARE, ScoreNamespace, ScorerSpec
 from app.stores.features import FeatureKey, FeatureStore
 from app.stores.frames import FrameTable, read_frame_table, read_scenes
 from app.stores.layout import DataLayout
 from app.stores.library import DEFAULT_ENCODER, WORKER_CACHE_BYTES
 from app.stores.video_handle import StoredVideoHandle, VideoHandleSpec
+from observability.shadow_names import ShadowSide
 from samplers.contract import FeaturesMissingError, FloatArray
 from shadow.order import OpenedVideo
 
 
-def open_compared_video(spec: VideoHandleSpec, query: str) -> OpenedVideo:
+@dataclass(frozen=True, slots=True)
+class ShadowModel:
+    """The scoring model, as the shadow may ask it."""
+
+    spec: ScorerSpec
+    deadline_s: float
+    """Of one selection that asks it."""
+
+
+def open_compared_video(
+    spec: VideoHandleSpec, query: str, model: ShadowModel | None = None
+) -> OpenedVideo:
     """Everything is measured in the deployment's encoder. Raises FileNotFoundError."""
     layout, features = _stores(spec.data_dir)
     table = read_frame_table(layout.frames(spec.video_id, spec.fps, spec.decode_version))
@@ -33,7 +48,15 @@ def open_compared_video(spec: VideoHandleSpec, query: str) -> OpenedVideo:
         ),
         embeddings=partial(_embeddings, features, key, table),
         query_vector=spec.query_vectors.get((encoder_id, query)),
+        scorer=None if model is None else partial(_scorer, model, spec),
     )
+
+
+def _scorer(model: ShadowModel, video: VideoHandleSpec, side: ShadowSide) -> OpenAIFrameScorer:
+    is_control = side is ShadowSide.CONTROL
+    namespace = ScoreNamespace.SHADOW_CONTROL if is_control else ScoreNamespace.SHADOW
+    selection = ScoredSelection(video, namespace, SCORER_SHARE * model.deadline_s)
+    return open_frame_scorer(model.spec, selection)
 
 
 def _embeddings(

@@ -78,6 +78,11 @@ def _of_candidate(plan: RolloutPlan, around: Surroundings, needs: RolloutNeeds) 
     if plan.candidate not in needs.known_samplers:
         fix = unknown_sampler_fix(plan.candidate, needs.known_samplers)
         yield f"There is no sampler `{plan.candidate}` here. {fix}."
+    lack = needs.why_unusable(plan.candidate)
+    if lack is not None:
+        yield (
+            f"`{plan.candidate}` cannot be served here: {lack}. Mend that and restart the service."
+        )
     serving = around.serving
     if serving is None or around.active is not None:
         return

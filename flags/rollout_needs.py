@@ -121,3 +121,5 @@ class RolloutNeeds:
     new_id: Callable[[], str]
     """An id that no rollout had before."""
     known_samplers: frozenset[str]
+    why_unusable: Callable[[str], str | None]
+    """What a sampler needs and this deployment lacks; None where it may be served."""

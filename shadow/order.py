@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from observability.shadow_names import ShadowSide
-from samplers.contract import FloatArray, Scene, VideoHandle
+from samplers.contract import FloatArray, FrameScorer, Scene, VideoHandle
+
+
+class CountingScorer(FrameScorer, Protocol):
+    """A scorer for one selection, which tells what it asked of its model."""
+
+    @property
+    def num_calls(self) -> int: ...
+
+    @property
+    def num_tokens(self) -> int:
+        """Read and written by the model."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +34,9 @@ class OpenedVideo:
     is measured in. Raises `FeaturesMissingError`."""
     query_vector: FloatArray | None
     """The question's, in that encoder; None where it could not be had."""
+    scorer: Callable[[ShadowSide], CountingScorer] | None = None
+    """A scorer for the selection of one side, which finds no scores of the other; None: no model.
+    Raises `ScorerUnavailableError`."""
 
 
 OpenVideo: TypeAlias = Callable[[], OpenedVideo]
@@ -39,6 +54,8 @@ class SamplerSpec:
     version: str
     options: tuple[tuple[str, object], ...]
     encoder: str
+    uses_scorer: bool = False
+    """With these options it asks a model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +80,9 @@ class WorkOrder:
     is_control_first: bool
     tolerance_s: float
 
+    def sampler(self, side: ShadowSide) -> SamplerSpec:
+        return self.control if side is ShadowSide.CONTROL else self.shadow
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideResult:
@@ -76,6 +96,8 @@ class SideResult:
     relevance: float | None = None
     redundancy: float | None = None
     scene_coverage: float | None = None
+    model_calls: int = 0
+    model_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

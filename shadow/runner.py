@@ -51,6 +51,8 @@ class RunnerLimits:
     queue_size: int
     deadline_s: float
     """Of each of the two selections, and of opening the video."""
+    model_deadline_s: float
+    """Of a selection by a sampler that asks a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +148,16 @@ class ShadowRunner:
 
         Raises `StarvedError`: nobody is to blame.
         """
-        deadline_s = self._parts.limits.deadline_s
-        result = WorkResult()
+        limits = self._parts.limits
+        deadline_s, result = limits.deadline_s, WorkResult()
         try:
             process.send(order)
             while True:
                 result = process.receive(deadline_s, PATIENCE * deadline_s)
                 if result.running is None:
                     return result
+                asks_model = order.sampler(result.running).uses_scorer
+                deadline_s = limits.model_deadline_s if asks_model else limits.deadline_s
         except OverrunError:
             message = f"no selection within {deadline_s:g} s"
             failure = SideResult(

@@ -16,6 +16,7 @@ from observability.shadow_names import ShadowSide
 from samplers.contract import (
     ContractViolationError,
     FeaturesMissingError,
+    FrameScorer,
     Sampler,
     VideoHandle,
     check_selection,
@@ -54,7 +55,7 @@ def serve(connection: Connection) -> None:
 
 
 class Worker:
-    """Builds each sampler once."""
+    """Builds each sampler once, those that ask a model for every selection."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -81,18 +82,31 @@ class Worker:
     def _with_side(
         self, so_far: WorkResult, side: ShadowSide, order: WorkOrder, video: OpenedVideo
     ) -> WorkResult:
+        made = self._billed(side, order, video)
         if side is ShadowSide.SHADOW:
-            return replace(
-                so_far, shadow=_measured(self._select(order.shadow, order, video), order, video)
-            )
-        again = self._select(order.control, order, video)
-        return replace(so_far, control=so_far.control and _timed(so_far.control, again))
+            return replace(so_far, shadow=_measured(made, order, video))
+        return replace(so_far, control=so_far.control and _timed(so_far.control, made))
 
-    def _select(self, spec: SamplerSpec, order: WorkOrder, video: OpenedVideo) -> SideResult:
+    def _billed(self, side: ShadowSide, order: WorkOrder, video: OpenedVideo) -> SideResult:
+        """The selection, or how it failed, and what it asked of the scoring model. Never raises."""
+        spec, scorer = order.sampler(side), None
+        if spec.uses_scorer and video.scorer is not None:
+            try:
+                scorer = video.scorer(side)
+            except FeaturesMissingError as exc:
+                return _failed(SamplerFailure.DEPENDENCY, str(exc))
+        made = self._select(spec, scorer, order, video)
+        if scorer is None:
+            return made
+        return replace(made, model_calls=scorer.num_calls, model_tokens=scorer.num_tokens)
+
+    def _select(
+        self, spec: SamplerSpec, scorer: FrameScorer | None, order: WorkOrder, video: OpenedVideo
+    ) -> SideResult:
         """The checked selection, or how it failed. Never raises."""
         handle = video.fresh_handle()
         try:
-            sampler = self._sampler(spec)
+            sampler = self._sampler(spec, scorer)
             started_s = _running_s()
             selected = sampler.select(handle, order.query, order.budget, list(video.scenes))
             took_s = _running_s() - started_s
@@ -108,12 +122,13 @@ class Worker:
             indices=tuple(indices), seconds=_seconds(handle, indices), latency_s=max(0.0, took_s)
         )
 
-    def _sampler(self, spec: SamplerSpec) -> Sampler:
+    def _sampler(self, spec: SamplerSpec, scorer: FrameScorer | None) -> Sampler:
         sampler = self._samplers.get(spec)
         if sampler is None:
             entry = self._registry.get(spec.base_id)
-            sampler = entry.build(dict(spec.options), encoder=spec.encoder)
-            self._samplers[spec] = sampler
+            sampler = entry.build(dict(spec.options), encoder=spec.encoder, scorer=scorer)
+            if scorer is None:
+                self._samplers[spec] = sampler
         return sampler
 
 
@@ -147,10 +162,12 @@ def _served(order: WorkOrder, video: OpenedVideo) -> SideResult:
 
 
 def _timed(served: SideResult, again: SideResult) -> SideResult:
-    """The served frames with the latency of the control's call in here, or its failure."""
+    """The served frames with latency and bill of the control's call in here, or its failure."""
     return replace(
         served,
         latency_s=again.latency_s,
+        model_calls=again.model_calls,
+        model_tokens=again.model_tokens,
         failure_kind=again.failure_kind,
         failure_message=again.failure_message,
     )

@@ -28,6 +28,8 @@ class SamplerListing(BaseModel):
     is_builtin: bool
     fills_budget: bool = Field(description="Always returns as many frames as the budget says.")
     uses_query: bool
+    uses_scorer: bool = Field(description="With these options it asks a vision-language model.")
+    lacks: str | None = Field(description="What it needs and this deployment has not, else null.")
     options: list[OptionDocument]
 
 
@@ -44,9 +46,7 @@ class SamplersDocument(BaseModel):
 def samplers_router(table: SamplerTable) -> APIRouter:
     router = APIRouter(prefix="/v1/samplers", tags=["samplers"])
 
-    @router.get(
-        "", summary="The samplers, variants, options, and what failed to load"
-    )
+    @router.get("", summary="The samplers, variants, options, and what failed to load")
     async def get_samplers() -> SamplersDocument:
         return samplers_document(table)
 
@@ -75,6 +75,8 @@ def _listing(table: SamplerTable, sampler_id: str) -> SamplerListing:
         is_builtin=entry.is_builtin,
         fills_budget=entry.fills_budget,
         uses_query=entry.uses_query,
+        uses_scorer=table.uses_scorer(sampler_id),
+        lacks=table.why_unusable(sampler_id),
         options=[_option(option, values[option.name]) for option in entry.options],
     )
 

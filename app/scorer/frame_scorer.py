@@ -80,6 +80,15 @@ class OpenAIFrameScorer:
         """So far."""
         return self._account.cost
 
+    @property
+    def num_calls(self) -> int:
+        return self.cost.calls
+
+    @property
+    def num_tokens(self) -> int:
+        """Read and written by the model."""
+        return self.cost.input_tokens + self.cost.output_tokens
+
     def score(self, video: VideoHandle, query: str, rows: Sequence[int]) -> FloatArray:
         """As `FrameScorer.score`. Raises IndexError for rows that are none."""
         return self._scored(Question.FRAME, video, query, [(int(row),) for row in rows])

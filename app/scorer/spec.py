@@ -7,6 +7,10 @@ from enum import StrEnum
 
 from app.settings import Settings
 
+SCORER_SHARE = 0.9
+"""Of a selection's deadline, for the model: what ends by itself says why and what it cost; what is
+killed does not."""
+
 
 class ScoreNamespace(StrEnum):
     """Whose scores: each has a cache of its own, so that none finds what another paid for."""

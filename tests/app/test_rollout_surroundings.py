@@ -94,7 +94,7 @@ def shadowed(answer_rate: float | None) -> dict[str, Any]:
     [
         ("sampler_failure<=1%", document(), None),
         ("feedback>=-5%", document(), None),
-        ("model_calls<=1", document(), "no sampler has a scoring model"),
+        ("model_calls<=1", document(), "neither `bolt` nor `aks` asks"),
         ("shadow_relevance>=0.9x", document(), "`video.sampler.shadow`"),
         ("shadow_relevance>=0.9x", shadowed(None), None),
         ("answer_agreement>=80%", shadowed(None), "`video.sampler.shadow_answer_rate`"),

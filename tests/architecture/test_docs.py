@@ -112,6 +112,7 @@ def test_the_http_reference_lists_the_events_in_their_order() -> None:
         "FallbackDocument",
         "FrameDocument",
         "SceneDocument",
+        "ScorerDocument",
         "BudgetDocument",
         "TokensDocument",
         "UsageDocument",

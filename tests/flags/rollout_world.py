@@ -141,6 +141,7 @@ class RolloutWorld:
         editor: FlagEditor | None = None,
         clock: Callable[[], float] | None = None,
         known: frozenset[str] = KNOWN,
+        why_unusable: Callable[[str], str | None] = lambda _: None,
     ) -> RolloutController:
         around = self.around
         return RolloutController(
@@ -156,6 +157,7 @@ class RolloutWorld:
                 clock=clock or around.clock,
                 new_id=around.new_id,
                 known_samplers=known,
+                why_unusable=why_unusable,
             )
         )
 

@@ -90,7 +90,7 @@ def make_shadow() -> Iterator[Callable[..., Shadow]]:
     ) -> Shadow:
         told = Told()
         parts = RunnerParts(
-            limits=RunnerLimits(queue_size, deadline_s),
+            limits=RunnerLimits(queue_size, deadline_s, 10 * deadline_s),
             greeting=Greeting(TARGETS),
             resting=SamplerBreaker(rule or BreakerRule(max_overruns=1000), time.monotonic),
             reports=told,
@@ -267,8 +267,8 @@ from tests.shadow.rogues import TARGETS
 from tests.shadow.test_runner import Told
 
 parts = RunnerParts(
-    RunnerLimits(8, 3600.0), Greeting(TARGETS), SamplerBreaker(BreakerRule(), time.monotonic),
-    Told(), lambda: False,
+    RunnerLimits(8, 3600.0, 3600.0), Greeting(TARGETS),
+    SamplerBreaker(BreakerRule(), time.monotonic), Told(), lambda: False,
 )
 runner = ShadowRunner(parts)
 runner.offer(order("uniform"), lambda _: print(runner.pid, flush=True))
