@@ -40,6 +40,7 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
         "wfs": "samplers.wfs:WfsSampler",
         "gens": "samplers.gens:GensSampler",
         "auto": "samplers.auto:AutoSampler",
+        "frame-voyager-lite": "samplers.frame_voyager_lite:FrameVoyagerLiteSampler",
     }
 )
 ENTRY_POINT_GROUP = "framegate.samplers"
