@@ -124,6 +124,8 @@ def spread_rows(scores: RealArray, times_s: TimeArray, count: int) -> IndexArray
     # Half an interval more than whole positions: "within" includes, whatever the rounding of times.
     gap_s = (num_rows // (4 * max(count, 1)) + 0.5) * interval_s
     picks = nms_rows(scores, times_s, count, gap_s)
+    if len(picks) >= count:
+        return picks
     passed_over = np.flatnonzero(~np.isnan(scores))
     passed_over = passed_over[~np.isin(passed_over, picks, assume_unique=True)]
     best = top_rows(scores[passed_over], count - len(picks))
