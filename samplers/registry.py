@@ -41,6 +41,7 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
         "gens": "samplers.gens:GensSampler",
         "auto": "samplers.auto:AutoSampler",
         "frame-voyager-lite": "samplers.frame_voyager_lite:FrameVoyagerLiteSampler",
+        "mdp3": "samplers.mdp3:Mdp3Sampler",
     }
 )
 ENTRY_POINT_GROUP = "framegate.samplers"
