@@ -179,13 +179,18 @@ class Draw:
         enough = int(np.searchsorted(np.cumsum(free[order]), left)) + 1
         chosen = order[: max(fewest, enough)]
         quotas = apportion(np.ones(len(chosen)), left, free[chosen])
+        is_full = np.zeros(len(free), dtype=np.bool_)
+        is_full[chosen] = quotas == free[chosen]
+        self._is_picked |= np.repeat(is_full, self._arms.sizes)
         for arm, quota in zip(chosen.tolist(), quotas.tolist(), strict=True):
-            if quota:
+            if quota < free[arm]:
                 self._pick(int(starts[arm]), int(starts[arm + 1]), quota, rng)
         return np.flatnonzero(self._is_picked)
 
     def _pick(self, start: int, end: int, quota: int, rng: np.random.Generator) -> None:
         """Draw `quota` rows of an arm without replacement, a little apart where there is room."""
+        if quota == 0:
+            return
         free = start + np.flatnonzero(~self._is_picked[start:end])
         # The largest of logarithm + Gumbel noise are draws without replacement, in their order.
         keys = self._softmax_logits(start, end)[free - start] + rng.gumbel(size=len(free))
