@@ -119,7 +119,6 @@ def rectangular_maxvol(vectors: TimeArray, rows: IndexArray, count: int) -> Inde
     """
     coefficients = vectors @ np.linalg.inv(vectors[rows])
     squared_norms = np.einsum("ij,ij->i", coefficients, coefficients)
-    squared_norms[rows] = 0.0
     gram_inverse = np.eye(len(rows))
     chosen = rows.tolist()
     while len(chosen) < count:
@@ -130,7 +129,6 @@ def rectangular_maxvol(vectors: TimeArray, rows: IndexArray, count: int) -> Inde
         direction = gram_inverse @ coefficients[worst]
         squared_norms -= (coefficients @ direction) ** 2 / growth
         gram_inverse -= np.outer(direction, direction) / growth
-        squared_norms[worst] = 0.0
         chosen.append(worst)
     return np.array(chosen, dtype=np.int64)
 

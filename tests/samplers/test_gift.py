@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from samplers.contract import FeaturesMissingError, FloatArray, InvalidOptionsError, TimeArray
@@ -59,6 +59,7 @@ def sampler(**options: Any) -> GiftSampler:
     return GiftSampler(replace(GiftSampler.Options(), **options), encoder="default")
 
 
+@settings(deadline=None)
 @given(data=st.data(), round_size=st.integers(1, 12))
 def test_rows_equal_the_definition_also_where_worths_tie(
     data: st.DataObject, round_size: int
@@ -81,6 +82,16 @@ def test_rows_of_a_long_video_equal_the_definition(seed: int, count: int) -> Non
     embeddings = video.image_embeddings("default")
     rows = gift_rows(relevance, embeddings, count)
     assert rows.tolist() == rows_by_definition(relevance, embeddings, count, 9)
+
+
+def test_rounding_does_not_rank_equal_pictures() -> None:
+    rng = np.random.default_rng(6)
+    pictures = rng.standard_normal((3, 300))
+    pictures /= np.linalg.norm(pictures, axis=1, keepdims=True)
+    embeddings = np.repeat(pictures.astype(np.float32), 20, axis=0)
+    relevance = min_max_scaled(rng.random(60))
+    rows = gift_rows(relevance, embeddings, 9)
+    assert rows.tolist() == rows_by_definition(relevance, embeddings, 9, 9)
 
 
 def test_the_sampler_compares_all_candidates_where_it_may() -> None:

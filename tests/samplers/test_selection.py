@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from samplers.contract import Scene, TimeArray
@@ -201,6 +201,7 @@ def nms_by_definition(
     return sorted(picks)
 
 
+@settings(deadline=None)
 @given(data=st.data())
 def test_suppression_keeps_the_best_of_every_neighbourhood(data: st.DataObject) -> None:
     # Quarters of a second are exact in binary, so that "exactly the gap apart" is hit often.

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from samplers.contract import InvalidOptionsError, TimeArray
@@ -30,6 +30,7 @@ def sampler(**options: Any) -> TopkSampler:
     return TopkSampler(replace(TopkSampler.Options(), **options), encoder="default")
 
 
+@settings(deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     budget=st.integers(1, 40),
