@@ -23,6 +23,7 @@ from samplers.contract import (
     ContractViolationError,
     FeaturesMissingError,
     FrameScorer,
+    NotingSampler,
     Sampler,
     SamplerOptions,
     Scene,
@@ -174,6 +175,18 @@ def _check_case(build: Callable[[], Sampler], case: Case) -> None:
     second = _selection(again, case)
     if first != second:
         raise ContractViolationError(f"the same input gave {first} and then {second} ({case})")
+    if isinstance(again, NotingSampler) and first is not None:
+        _check_note(again, case, first)
+
+
+def _check_note(sampler: NotingSampler, case: Case, indices: list[int]) -> None:
+    noted = sampler.select_with_note(case.video, case.query, case.budget, case.scenes)
+    if noted.indices != indices:
+        raise ContractViolationError(
+            f"select gave {indices}, select_with_note {noted.indices} ({case})"
+        )
+    if not isinstance(noted.note, str | None):
+        raise ContractViolationError(f"a note is a text, not {noted.note!r} ({case})")
 
 
 def _check_threads(sampler: Sampler) -> None:

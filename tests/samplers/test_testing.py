@@ -14,6 +14,7 @@ from samplers.contract import (
     ContractViolationError,
     FeaturesMissingError,
     FrameScorer,
+    NotedSelection,
     SamplerOptions,
     Scene,
     VideoHandle,
@@ -215,6 +216,21 @@ class Remembers(Mutant):
         return indices if len(self.seen) % 3 else indices[1:]
 
 
+class SaysOneThingAndDoesAnother(Mutant):
+    def select_with_note(
+        self, video: VideoHandle, query: str | None, budget: int, scenes: list[Scene] | None
+    ) -> NotedSelection:
+        return NotedSelection(self.select(video, query, budget, scenes)[1:], "all of them")
+
+
+class NotesANumber(Mutant):
+    def select_with_note(
+        self, video: VideoHandle, query: str | None, budget: int, scenes: list[Scene] | None
+    ) -> NotedSelection:
+        indices = self.select(video, query, budget, scenes)
+        return NotedSelection(indices, len(indices))  # type: ignore[arg-type]  # the mutation
+
+
 REFUSED = {
     Repeats: "strictly increasing",
     Floats: "Python ints",
@@ -240,6 +256,8 @@ REFUSED = {
     OptionsElsewhere: "options must be",
     DependsOnTheThread: "threads that share one sampler",
     Remembers: "expected",
+    SaysOneThingAndDoesAnother: "select_with_note",
+    NotesANumber: "a note is a text, not 0",
 }
 
 
