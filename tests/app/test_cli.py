@@ -114,6 +114,8 @@ def test_videos_and_samplers_are_listed(connected: CommandLine, indexed: Indexed
     assert "aks" in samplers.stdout
     assert connected("samplers", "list").stdout == samplers.stdout
     assert "unavailable nonesuch.module:Sampler" in samplers.stdout
+    assert "not to be served here: " in samplers.stdout
+    assert "FRAMEGATE_SCORER_URL" in samplers.stdout
     assert len(documents[0]["videos"]) == 2
     assert "uniform" in {sampler["id"] for sampler in documents[1]["samplers"]}
 

@@ -190,3 +190,26 @@ def test_the_base_stands_before_the_first_at(sampler_id: str, base: str, is_one:
 def test_a_list_of_ids_is_split_between_them_and_not_within_a_variant() -> None:
     ids = ["aks", "aks@t1=0.2,all_depth=3", "bolt", "aks@sharp", "aks@t1=0.3"]
     assert split_ids(",".join(ids)) == ids
+
+
+@pytest.mark.parametrize("has_scorer", [True, False])
+def test_what_asks_a_model_is_not_built_here_and_lacks_one_where_there_is_none(
+    has_scorer: bool,
+) -> None:
+    options: Options = {"m-llm@num_asked=8": {}}
+    table = SamplerTable(load_registry(), options, encoder="default", has_scorer=has_scorer)
+    for sampler_id in ("m-llm", "m-llm@num_asked=8"):
+        assert table.uses_scorer(sampler_id)
+        assert table.builtin(sampler_id) is None
+        lack = table.why_unusable(sampler_id)
+        assert lack is None if has_scorer else "FRAMEGATE_SCORER_URL" in str(lack)
+    for sampler_id in ("aks", "nonesuch"):
+        assert not table.uses_scorer(sampler_id)
+        assert table.why_unusable(sampler_id) is None
+
+
+def test_whether_a_model_is_asked_depends_on_the_options() -> None:
+    table = table_of({"focus@oracle=model": {}})
+    assert [table.uses_scorer(one) for one in ("focus", "focus@oracle=model")] == [False, True]
+    assert table.builtin("focus") is not None
+    assert table.builtin("focus@oracle=model") is None

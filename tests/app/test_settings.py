@@ -103,6 +103,16 @@ def test_bounds_that_cross_are_refused(
     assert refusal() == f"FRAMEGATE_{lower} is above FRAMEGATE_{upper}"
 
 
+@pytest.mark.parametrize("name", ["SCORER_URL", "SCORER_MODEL"])
+def test_a_scoring_model_has_an_address_and_a_name(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(f"FRAMEGATE_{name}", "http://scorer.example")
+    assert refusal() == (
+        "FRAMEGATE_SCORER_URL and FRAMEGATE_SCORER_MODEL belong together: set both"
+    )
+
+
 def test_a_secret_is_not_shown() -> None:
     settings = Settings(operator_key=SecretStr("s3cret"))
     assert "s3cret" not in repr(settings)

@@ -138,6 +138,17 @@ def test_a_figure_that_nobody_measures_is_said_once(world: RolloutWorld) -> None
     assert refusals(world, guards=(GUARD, DRY)).count("Raise the rate.") == 1
 
 
+def test_a_candidate_that_lacks_something_here_is_refused_with_what_it_lacks(
+    world: RolloutWorld,
+) -> None:
+    lacks = {"bolt": "it needs FRAMEGATE_SCORER_URL"}
+    world.controller = world.restarted(why_unusable=lacks.get)
+    said = refusals(world, candidate="bolt")
+    assert "`bolt` cannot be served here: it needs FRAMEGATE_SCORER_URL." in said
+    world.controller = world.restarted(why_unusable={"shot": "it needs more"}.get)
+    world.start(candidate="bolt")
+
+
 def test_a_part_that_is_away_is_said(world: RolloutWorld) -> None:
     world.around.facts_now = None
     assert "/readyz" in refusals(world)
