@@ -144,7 +144,6 @@ def _pivot_rows(vectors: TimeArray) -> IndexArray:
         products = vectors @ vectors[row] - factors[:step].T @ factors[:step, row]
         factors[step] = products / np.sqrt(residuals[row])
         residuals -= factors[step] ** 2
-        residuals[row] = 0.0
         rows[step] = row
     return rows
 

@@ -126,6 +126,29 @@ def test_rows_are_added_until_all_others_are_represented(vectors: TimeArray) -> 
         assert np.linalg.norm(before[rows[-1]]) > 1.05 * (1 - 1e-6)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_many_directions_need_exchanges_and_additions(seed: int) -> None:
+    vectors = np.random.default_rng(seed).standard_normal((200, 16))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    start = square_maxvol(vectors)
+    # A coefficient is the factor by which an exchange multiplies the volume.
+    assert np.abs(vectors @ np.linalg.inv(vectors[start])).max() <= 1.05 * (1 + 1e-9)
+    rows = rectangular_maxvol(vectors, start, 200)
+    assert len(rows) >= 20
+    for size in range(16, len(rows)):
+        norms = np.linalg.norm(vectors @ np.linalg.pinv(vectors[rows[:size]]), axis=1)
+        assert norms[rows[size]] == pytest.approx(norms.max(), rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", [273, 344, 470, 506])
+def test_a_row_that_was_exchanged_once_may_be_exchanged_again(seed: int) -> None:
+    # Seeds at which that happens.
+    vectors = np.random.default_rng(seed).standard_normal((20, 4))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    rows = square_maxvol(vectors)
+    assert np.abs(vectors @ np.linalg.inv(vectors[rows])).max() <= 1.05 * (1 + 1e-9)
+
+
 def test_a_row_is_added_where_two_of_the_plane_need_large_coefficients() -> None:
     spokes = np.array([[1.0, 0.0], [0.5, 0.75**0.5], [-0.5, 0.75**0.5], [0.1, 0.1]])
     start = square_maxvol(spokes)
