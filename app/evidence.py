@@ -75,7 +75,7 @@ def evidence_document(
 ) -> EvidenceDocument:
     return EvidenceDocument(
         sampler=_sampler(parts, facts.table),
-        scorer=_scorer(parts.selection.cost),
+        scorer=scorer_document(parts.selection.cost),
         frames=_frames(parts),
         scenes=scene_documents(parts.video),
         budget=BudgetDocument(frames=parts.budget.frames, limited_by=str(parts.budget.limited_by)),
@@ -113,7 +113,8 @@ def _sampler(parts: EvidenceParts, table: SamplerTable) -> SamplerDocument:
     )
 
 
-def _scorer(cost: ModelCost) -> ScorerDocument | None:
+def scorer_document(cost: ModelCost) -> ScorerDocument | None:
+    """None where no model was asked or looked up."""
     if cost.model_id is None:
         return None
     return ScorerDocument(

@@ -14,6 +14,9 @@ from app.answer_generator import AnswerGenerator
 from app.answer_load import AnswerLoad
 from app.answers import AnswerRunner
 from app.budget import BudgetRule
+from app.compare_process import ComparisonDrawer
+from app.compare_samplers import CompareParts, SamplerComparer
+from app.compare_side import Comparisons
 from app.decide import SamplerDecider
 from app.decode import Decoder
 from app.decoding.config import decode_config
@@ -43,7 +46,7 @@ from app.sampler_table import SamplerTable, load_sampler_table
 from app.scorer.spec import ScorerSpec, scorer_spec
 from app.select_frames import FrameSelector, SelectionDeadlines
 from app.selection_inputs import SelectionInputsGatherer
-from app.settings import Settings, SettingsError
+from app.settings import Settings, SettingsError, child_environment
 from app.shadow_build import LedgerSink, ShadowNeeds, build_shadow
 from app.shadow_side import ShadowSide
 from app.stages import Stages
@@ -116,6 +119,7 @@ class Gateway:
     videos: VideoSide
     questions: QuestionSide
     rollouts: RolloutSide
+    comparisons: Comparisons
 
 
 def build_gateway(
@@ -150,7 +154,9 @@ def build_gateway(
     ledger = build_ledger_side(settings, layout, base.metrics)
     videos = _video_side(base)
     questions = _question_side(base, ledger, videos)
-    return Gateway(base, ledger, videos, questions, _rollout_side(base, ledger, videos, questions))
+    rollouts = _rollout_side(base, ledger, videos, questions)
+    comparisons = _comparisons(base, videos, questions)
+    return Gateway(base, ledger, videos, questions, rollouts, comparisons)
 
 
 def _video_side(base: Base) -> VideoSide:
@@ -242,13 +248,6 @@ def _stages(base: Base, videos: VideoSide, decider: SamplerDecider, pools: Sampl
     settings = base.settings
     library = VideoLibrary(base.layout, videos.features, videos.decoder.config.decode_version)
     query_vectors = QueryVectors(base.encoder, settings.query_cache_entries)
-    selector = FrameSelector(
-        base.table,
-        pools.run_sampler,
-        SamplerBreaker(BreakerRule(), monotonic),
-        base.metrics,
-        SelectionDeadlines(settings.selection_deadline_s, settings.model_selection_deadline_s),
-    )
     return Stages(
         indexer=videos.indexer,
         evictor=videos.evictor,
@@ -257,7 +256,7 @@ def _stages(base: Base, videos: VideoSide, decider: SamplerDecider, pools: Sampl
         decider=decider,
         budget_rule=BudgetRule(settings.min_frames, settings.max_frames, settings.target_fps),
         inputs=SelectionInputsGatherer(base.table, library, query_vectors),
-        selector=selector,
+        selector=_selector(base, pools),
         table=base.table,
         frame_encoder=StoredTokenEncoder(videos.features, base.encoder),
         reducer=_reducer(settings),
@@ -267,6 +266,37 @@ def _stages(base: Base, videos: VideoSide, decider: SamplerDecider, pools: Sampl
         profile=settings.profile,
         metrics=base.metrics,
     )
+
+
+def _selector(base: Base, pools: SamplerPools) -> FrameSelector:
+    """With a breaker of its own: what an operator tries out must not open that of the answers."""
+    settings = base.settings
+    return FrameSelector(
+        base.table,
+        pools.run_sampler,
+        SamplerBreaker(BreakerRule(), monotonic),
+        base.metrics,
+        SelectionDeadlines(settings.selection_deadline_s, settings.model_selection_deadline_s),
+    )
+
+
+def _comparisons(base: Base, videos: VideoSide, questions: QuestionSide) -> Comparisons:
+    stages = questions.stages
+    parts = CompareParts(
+        indexer=videos.indexer,
+        evictor=videos.evictor,
+        library=stages.library,
+        features=videos.features,
+        encoder=base.encoder,
+        inputs=stages.inputs,
+        selector=_selector(base, questions.pools),
+        table=base.table,
+        metrics=base.metrics,
+    )
+    drawer = ComparisonDrawer(
+        base.layout, videos.decoder.config.decode_version, child_environment(base.settings, {})
+    )
+    return Comparisons(SamplerComparer(parts), drawer, monotonic)
 
 
 def _reducer(settings: Settings) -> Reducer:

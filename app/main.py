@@ -13,6 +13,7 @@ from functools import partial
 from fastapi import FastAPI
 
 from app.api.answers import AnswerRules, AnswerServices, answers_router
+from app.api.compare import CompareRules, CompareServices, compare_router
 from app.api.feedback import FeedbackServices, feedback_router
 from app.api.health import Check, HealthServices, health_router
 from app.api.kill_switch import kill_switch_router
@@ -99,6 +100,7 @@ def _add_routes(app: FastAPI, gateway: Gateway) -> None:
     base, questions = gateway.base, gateway.questions
     gate = OperatorGate(base.settings.operator_key)
     app.include_router(videos_router(_video_services(gateway, gate)))
+    app.include_router(compare_router(_compare_services(gateway, gate)))
     app.include_router(answers_router(_answer_services(gateway, gate)))
     app.include_router(feedback_router(_feedback_services(gateway)))
     app.include_router(users_router(_user_services(gateway, gate)))
@@ -125,6 +127,12 @@ def _video_services(gateway: Gateway, gate: OperatorGate) -> VideoServices:
         ledger=gateway.ledger.ledger,
         ledger_calls=gateway.ledger.calls,
     )
+
+
+def _compare_services(gateway: Gateway, gate: OperatorGate) -> CompareServices:
+    settings = gateway.base.settings
+    rules = CompareRules(settings.tenant, settings.max_question_chars, settings.max_wait_s)
+    return CompareServices(gateway.comparisons, gateway.base.table.listed_ids, gate, rules)
 
 
 def _answer_services(gateway: Gateway, gate: OperatorGate) -> AnswerServices:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
+from app.worker_job import WorkerJob
 from shadow.report_document import ReportScope
 
 
-class ReportJob(BaseModel):
-    """Goes through a pipe, never through arguments: the address may hold a password."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class ReportJob(WorkerJob):
+    """One report."""
 
     ledger_url: str
     data_dir: Path
@@ -20,5 +17,3 @@ class ReportJob(BaseModel):
     scope: ReportScope
     is_page: bool
     """The HTML page instead of the JSON document."""
-    parent_pid: int
-    timeout_s: float

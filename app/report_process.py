@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
 import os
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 
-from app.errors import BusyError, UnavailableError, error_from_code
+from app.errors import BusyError
 from app.report_job import ReportJob
 from app.settings import Settings, child_environment
 from app.stores.layout import DataLayout
 from app.stores.sqlite import sqlite_url
+from app.worker_process import WorkerProcess, drawing_environment
 from shadow.report_document import ReportScope
 
 WORKER_MODULE = "app.report_worker"
-ROOT = Path(__file__).resolve().parents[1]
 TIMEOUT_S = 120.0
 
 
@@ -36,9 +32,9 @@ class ShadowReportMaker:
         self._ledger_url = ledger_url
         self._layout = layout
         self._decode_version = decode_version
-        # Else matplotlib looks through all fonts each time where the home folder is read-only.
-        fonts = {"MPLCONFIGDIR": str(layout.run / "matplotlib"), "OPENBLAS_NUM_THREADS": "1"}
-        self._environment = {**environment, **fonts}
+        self._process = WorkerProcess(
+            WORKER_MODULE, drawing_environment(environment, layout), "ask for a shorter time."
+        )
         self._running = asyncio.Lock()
 
     @classmethod
@@ -69,36 +65,4 @@ class ShadowReportMaker:
                 parent_pid=os.getpid(),
                 timeout_s=TIMEOUT_S,
             )
-            return _report_in(await self._output_of(job))
-
-    async def _output_of(self, job: ReportJob) -> bytes:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            WORKER_MODULE,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            cwd=ROOT,
-            env=self._environment,
-        )
-        try:
-            output, _ = await process.communicate(job.model_dump_json().encode())
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            # Shielded: a second cancellation must not leave a zombie.
-            await asyncio.shield(process.wait())
-        if process.returncode:
-            raise UnavailableError(
-                f"The process that makes the report ended with code {process.returncode}; "
-                "ask for a shorter time."
-            )
-        return output
-
-
-def _report_in(output: bytes) -> bytes:
-    head, _, report = output.partition(b"\n")
-    problem = json.loads(head)
-    if problem:
-        raise error_from_code(problem["code"], problem["detail"])
-    return report
+            return await self._process.made(job)

@@ -55,6 +55,10 @@ class SelectionInputsGatherer:
     async def _look_up(self, sampler_id: str, query: str) -> QueryLookup:
         if not self._uses_query(sampler_id):
             return None
+        return await self.look_up_vector(query)
+
+    async def look_up_vector(self, query: str) -> FoundQuery | EncoderUnavailableError:
+        """The query's vector, for whichever sampler."""
         try:
             return await self.query_vectors.get(query)
         except EncoderUnavailableError as exc:

@@ -21,12 +21,14 @@ class PlacedPictures:
     lefts: list[float]
 
 
-def place_pictures(times: Sequence[float]) -> PlacedPictures:
+def place_pictures(
+    times: Sequence[float], max_width: float = MAX_PICTURE_WIDTH, gap: float = GAP
+) -> PlacedPictures:
     """Boxes for pictures at these ascending shares of the axis; least squares of displacement."""
     if not times:
-        return PlacedPictures(MAX_PICTURE_WIDTH, [])
-    pitch = min(MAX_PICTURE_WIDTH + GAP, 1 / len(times))
-    width = pitch - GAP
+        return PlacedPictures(max_width, [])
+    pitch = min(max_width + gap, 1 / len(times))
+    width = pitch - gap
     # Without its place in the row a box may not lie left of the one before it: isotonic regression.
     wanted = [time - width / 2 - number * pitch for number, time in enumerate(times)]
     last = 1 - width - (len(times) - 1) * pitch

@@ -11,6 +11,7 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from app.api.media_types import preferred
 from app.api.operators import OperatorGate
 from app.api.problems import documented_problems
 from app.errors import (
@@ -132,23 +133,4 @@ def is_page_wanted(format_asked: str | None, accepted: str) -> bool:
     """HTML rather than JSON: as `format` says, else as the header `Accept` prefers."""
     if format_asked is not None:
         return format_asked == "html"
-    return _preference(accepted, HTML) > _preference(accepted, JSON)
-
-
-def _preference(accepted: str, media_type: str) -> float:
-    """The quality that an `Accept` header gives a media type; the closest range counts."""
-    ranges = {media_type: 2, f"{media_type.partition('/')[0]}/*": 1, "*/*": 0}
-    best = (-1, 0.0)
-    for part in accepted.split(","):
-        name, *parameters = (piece.strip().lower() for piece in part.split(";"))
-        if name in ranges:
-            best = max(best, (ranges[name], _quality(parameters)))
-    return best[1]
-
-
-def _quality(parameters: list[str]) -> float:
-    for parameter in parameters:
-        name, _, value = parameter.partition("=")
-        if name == "q" and re.fullmatch(r"[01](\.\d{0,3})?", value):
-            return float(value)
-    return 1.0
+    return preferred(accepted, (JSON, HTML)) == HTML

@@ -132,6 +132,11 @@ def test_the_http_reference_lists_the_events_in_their_order() -> None:
         "StepDocument",
         "ScoreBody",
         "ScoreDocument",
+        "ComparisonDocument",
+        "ComparedSamplerDocument",
+        "ComparedFrameDocument",
+        "ComparisonFailureDocument",
+        "SimilarityDocument",
     ],
 )
 def test_every_field_stands_in_the_http_reference(openapi: dict[str, Any], schema: str) -> None:
