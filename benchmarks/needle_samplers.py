@@ -30,6 +30,10 @@ OPTION_SETS: Mapping[str, tuple[Mapping[str, object], ...]] = MappingProxyType(
             {"all_depth": 3},
         ),
         "bolt": ({"scene_hints": False}, {"power": 1.0}, {"power": 6.0}, {"power": 12.0}),
+        "topk": ({"gap_share": 0.0}, {"gap_share": 0.5}),
+        "adard-key": ({"gate": "off"},),
+        "wfs": ({"redundancy": "time"},),
+        "auto": ({"one_moment": "gift"},),
     }
 )
 """Beside each sampler's defaults, which always take part."""
