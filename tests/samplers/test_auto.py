@@ -59,7 +59,7 @@ def test_the_words_of_the_question_choose_the_sampler(
 @pytest.mark.parametrize(
     ("peaks", "sampler_id", "note"),
     [
-        ((), "uniform", "whole video (no score stands out): uniform"),
+        ((), "wfs", "several moments (no score stands out): wfs"),
         ((100,), "topk", "one moment (scores with one peak): topk"),
         ((100, 400), "wfs", "several moments (scores with 2 peaks): wfs"),
     ],

@@ -117,7 +117,7 @@ def test_peaks_close_together_are_one() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_noise_has_no_peak(seed: int) -> None:
-    assert read_scores(noise(seed)) == Reading("whole video", "no score stands out")
+    assert read_scores(noise(seed)) == Reading("several moments", "no score stands out")
 
 
 def test_a_score_that_is_flat_but_for_one_row_has_one_peak() -> None:
@@ -129,7 +129,7 @@ def test_a_score_that_is_flat_but_for_one_row_has_one_peak() -> None:
 def test_half_of_the_video_is_no_peak() -> None:
     scores = noise(2)
     scores[:2000] += 0.2
-    assert read_scores(scores).scope == "whole video"
+    assert read_scores(scores).reason == "no score stands out"
 
 
 def test_the_shape_does_not_depend_on_the_scale_of_the_scores() -> None:
