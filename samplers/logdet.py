@@ -101,6 +101,8 @@ def _next_batch(
     best = _best(gains, everything.bonus)
     if first is not None and everything.is_open[first]:
         best = first
+    if len(gains) <= LEADERS:
+        return [(best, everything.factor[: len(everything.picks), best].copy())]
     leaders = np.union1d(top_rows(gains, LEADERS), [best])
     gains[leaders] = -np.inf
     bound = gains.max()
