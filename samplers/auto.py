@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import ClassVar, Literal
 
 from samplers.adard_key import AdardKeySampler
+from samplers.aks import AksSampler
 from samplers.contract import (
     FeaturesMissingError,
     FrameScorer,
@@ -37,6 +38,7 @@ DELEGATES: Mapping[str, Callable[[str], Sampler]] = MappingProxyType(
         "topk": lambda encoder: TopkSampler(TopkSampler.Options(), encoder=encoder),
         "gift": lambda encoder: GiftSampler(GiftSampler.Options(), encoder=encoder),
         "wfs": lambda encoder: WfsSampler(WfsSampler.Options(), encoder=encoder),
+        "aks": lambda encoder: AksSampler(AksSampler.Options(), encoder=encoder),
         "adard-key": lambda encoder: AdardKeySampler(AdardKeySampler.Options(), encoder=encoder),
     }
 )
@@ -64,7 +66,7 @@ class AutoSampler:
             default="topk",
             metadata={"doc": "for questions that one moment answers"},
         )
-        several_moments: Literal["wfs", "adard-key"] = field(
+        several_moments: Literal["wfs", "adard-key", "aks"] = field(
             default="wfs",
             metadata={"doc": "for questions that need several moments"},
         )

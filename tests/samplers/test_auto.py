@@ -82,6 +82,7 @@ def test_words_come_before_scores() -> None:
         ("whole_video", "maxvol", WHOLE),
         ("one_moment", "gift", MOMENT),
         ("several_moments", "adard-key", SEVERAL),
+        ("several_moments", "aks", SEVERAL),
     ],
 )
 def test_the_routes_are_options(option: str, sampler_id: str, query: str) -> None:
