@@ -22,6 +22,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from app.cli_client import CliError
 from benchmarks.instant_llm import instant_llm
 from benchmarks.report import append_result
 from benchmarks.service import Service, running_service
@@ -35,7 +36,8 @@ AGAIN_SHARE = 0.3
 """Share of the questions that are asked by users who asked before."""
 RATED_SHARE = 0.3
 NUM_QUESTIONS = 60
-MIN_USERS = 40
+MIN_USERS = 100
+"""So many that the four stories together have more than 20,000 users."""
 DWELL_S = 5.0
 SETTLED_ANSWERS = 200
 """Asked after a rollout was stopped: none may be by its candidate."""
@@ -125,7 +127,12 @@ async def watch(world: World, story: Story, rollout_id: str) -> None:
     """Until it is stopped, or all its guards pass in the last stage."""
     path = f"/v1/rollouts/{rollout_id}"
     while story.num_answers < MAX_ANSWERS:
-        document = await asyncio.to_thread(world.service.client.get, path)
+        try:
+            document = await asyncio.to_thread(world.service.client.get, path)
+        except CliError as error:  # the ledger is busy: 503 with Retry-After
+            print(f"asked for the rollout in vain: {error}")
+            await asyncio.sleep(1.0)
+            continue
         is_through = (
             document["weight"] == STAGES[-1]
             and document["report"] is not None
@@ -135,7 +142,7 @@ async def watch(world: World, story: Story, rollout_id: str) -> None:
             story.end = document
             return
         await asyncio.sleep(0.25)
-    story.end = document
+    raise RuntimeError(f"{story.candidate}: no end after {MAX_ANSWERS:,} answers")
 
 
 async def play(world: World, candidate: str) -> Story:
