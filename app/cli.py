@@ -9,11 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli_client import CliError, FramegateClient
+from app.cli_client import CliError
+from app.cli_ingest import ingest
 from app.cli_kill_switch import kill_switch_app
 from app.cli_ledger import delete_user, feedback
 from app.cli_options import AsJson, Server, connect
-from app.cli_output import console, error_console, progress_bar, show_evidence, stream_answer
+from app.cli_output import console, error_console, show_evidence, stream_answer
 from app.cli_output import show_videos as print_videos
 from app.cli_rollout import rollout_app
 from app.cli_samplers import samplers_app
@@ -101,23 +102,6 @@ def ask(
         console.print_json(json.dumps(answer))
     else:
         show_evidence(answer)
-
-
-def ingest(client: FramegateClient, video: str) -> str:
-    """The video_id of a file (uploaded, then indexed) or of an id, once it is ready."""
-    path = Path(video)
-    is_file = path.is_file()
-    if not is_file and len(video) != 64:
-        raise CliError(f"{video} is neither a file nor a video_id (64 hex digits).")
-    with progress_bar() as progress:
-        video_id = video
-        if is_file:
-            upload = progress.add_task("upload", total=path.stat().st_size)
-            document = client.upload(path, lambda sent: progress.update(upload, completed=sent))
-            video_id = str(document["video_id"])
-        index = progress.add_task("index", total=1.0)
-        client.wait_until_indexed(video_id, lambda done: progress.update(index, completed=done))
-    return video_id
 
 
 @app.command()

@@ -60,6 +60,9 @@ class FramegateClient:
         """The body of a reply that is no JSON document."""
         return self._reply("GET", path, params=params).text
 
+    def get_bytes(self, path: str, **params: str | int) -> bytes:
+        return self._reply("GET", path, params=params).content
+
     def post(self, path: str, body: Document) -> Document:
         return self._call("POST", path, json=body)
 
@@ -78,6 +81,8 @@ class FramegateClient:
             response = self._http.request(method, path, **arguments)
         except httpx.HTTPError as exc:
             raise self._unreachable(exc) from exc
+        except httpx.InvalidURL as exc:
+            raise CliError(f"That is too much for one call: {exc}. Shorten it.") from exc
         _raise_for_problem(response)
         return response
 

@@ -9,6 +9,7 @@ import typer
 
 from app.api.samplers import samplers_document
 from app.cli_client import CliError
+from app.cli_compare import compare
 from app.cli_new_sampler import new
 from app.cli_options import AsJson, Server, connect
 from app.cli_output import Document, console, show_sampler, show_samplers
@@ -17,6 +18,7 @@ from app.settings import load_settings
 
 samplers_app = typer.Typer(help="The samplers.", invoke_without_command=True)
 samplers_app.command("new")(new)
+samplers_app.command("compare")(compare)
 
 
 @samplers_app.callback()

@@ -34,7 +34,7 @@ PNG_START = b"\x89PNG\r\n"
 
 @pytest.fixture
 def world(tmp_path: Path, indexed: IndexedData) -> AnswerWorld:
-    variants = {"aks@t1=0.2": {}}
+    variants: dict[str, dict[str, object]] = {"aks@t1=0.2": {}}
     return build_world(
         tmp_path / "data",
         indexed,
@@ -139,8 +139,10 @@ async def test_overruns_here_do_not_open_the_breaker_of_the_answers(
     tmp_path: Path, indexed: IndexedData
 ) -> None:
     [sleeping] = [target for target in TARGETS if target.endswith("Sleeping")]
-    settings = {"extra_samplers": sleeping, "selection_deadline_s": 0.2}
-    async with running(build_world(tmp_path / "data", indexed, **settings)) as client:
+    world = build_world(
+        tmp_path / "data", indexed, extra_samplers=sleeping, selection_deadline_s=0.2
+    )
+    async with running(world) as client:
         kinds = []
         for _ in range(4):
             document = await compared(client, indexed.short_id, samplers="sleeping")
