@@ -65,8 +65,10 @@ class OpenClipEncoder:
         )
         self._model.eval()
         self._tokens = open_clip.get_tokenizer(model)
-        digest = sha256(pretrained.encode()).hexdigest()[:8]
-        self.encoder_id = f"{model}@{digest}"
+        file = Path(pretrained)
+        # Other weights in the same place are another space; their time tells, cheaply.
+        weights = (pretrained, file.stat().st_mtime_ns if file.is_file() else 0)
+        self.encoder_id = f"{model}@{sha256(repr(weights).encode()).hexdigest()[:8]}"
 
     def pictures(self, pictures: Sequence[Picture]) -> FloatArray:
         rows = []
