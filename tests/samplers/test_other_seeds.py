@@ -54,20 +54,19 @@ def naive_bolt_of(case: GoldenCase) -> list[int]:
     return naive_bolt(case_scores(case).tolist(), case["budget"], case["power"])
 
 
-def naive_focus_of(case: GoldenCase) -> list[int]:
+def naive_focus(case: GoldenCase) -> NaiveFocus:
     scores = case_scores(case)
     scores = scores if "scores" in case else unit_scores(scores)
-    names = {"coarse_every_sec": "coarse_every_s", "interpolation_method": "is_linear"}
-    given_by: dict[str, Any] = (
-        {
-            names.get(name, name): value == "linear" if name == "interpolation_method" else value
-            for name, value in case["params"].items()
-        }
-        if "params" in case
-        else {}
-    )
+    parameters = dict(case.get("params", {}))
+    if "coarse_every_sec" in parameters:
+        parameters["coarse_every_s"] = parameters.pop("coarse_every_sec")
+    is_linear = parameters.pop("interpolation_method", "nearest") == "linear"
     rng = np.random.default_rng(case["rng_seed"])
-    return NaiveFocus(scores.tolist(), rng, **given_by).rows(case["budget"])
+    return NaiveFocus(scores.tolist(), rng, is_linear=is_linear, **parameters)
+
+
+def naive_focus_of(case: GoldenCase) -> list[int]:
+    return naive_focus(case).rows(case["budget"])
 
 
 def focus(scores: TimeArray, budget: int, seed: int, **settings: Any) -> list[int]:
@@ -96,6 +95,20 @@ def test_the_plain_version_equals_the_authors_output_on_the_full_set(
 ) -> None:
     cases = golden_cases(shared_dir / "golden" / f"{sampler_id}.json")
     assert [NAIVE[sampler_id](case) for case in cases] == [case["expected"] for case in cases]
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in golden_cases(HERE / "focus.json") if "arms" in c], ids=case_name
+)
+def test_the_arms_and_their_bounds_equal_the_authors(case: GoldenCase) -> None:
+    naive = naive_focus(case)
+    naive.rows(case["budget"])
+    for arm, (start, end, bound, _, num_samples) in enumerate(case["arms"]):
+        assert (naive.arms[arm][0], naive.arms[arm][-1]) == (start, end)
+        assert naive.upper_bound(arm) == pytest.approx(bound, abs=1e-6)
+        assert len(naive.samples[arm]) == num_samples
+    assert [row for samples in naive.samples for row in samples] == case["coarse"]
+    assert sorted(naive.scored - set(case["coarse"])) == sorted(case["fine"])
 
 
 @pytest.mark.parametrize("budget", [8, 32, 64])
