@@ -28,7 +28,10 @@ class Reading:
 MOST_READ_CHARS = 2_000
 """A longer question is read up to here, so that reading it takes a bounded time."""
 
-_VIDEO = r"(?:(?:this|the|that|my) )?(?:[\w-]{1,40} )?(?:video|clip|film|movie|footage|recording|lecture)"
+_VIDEO = (
+    r"(?:(?:this|the|that|my) )?(?:[\w-]{1,40} )?"
+    r"(?:video|clip|film|movie|footage|recording|lecture)"
+)
 # No part of any pattern may run far from where it starts: a question is not to be trusted.
 _QUOTED = re.compile(r'"[^"]*"|“[^“”]*”|„[^„“”]*[“”]|«[^«»]*»')
 _LEAD_IN = re.compile(
