@@ -32,6 +32,7 @@ _VIDEO = (
     r"(?:(?:this|the|that|my) )?(?:[\w-]{1,40} )?"
     r"(?:video|clip|film|movie|footage|recording|lecture)"
 )
+_ASKS = r"^(?:what|which|who)(?:'s)?"
 # No part of any pattern may run far from where it starts: a question is not to be trusted.
 _QUOTED = re.compile(r'"[^"]*"|“[^“”]*”|„[^„“”]*[“”]|«[^«»]*»')
 _LEAD_IN = re.compile(
@@ -67,14 +68,20 @@ _SEVERAL_MOMENTS = (
     r"which of the (?:two|three|four)|(?:happen\w*|occur\w*|relationship) between",
     r"how (?:do|does|did|has) .{0,120}?(?:change|differ|develop|evolve|progress)",
     r"steps?(?= (?:of|to|in|for))|highlights?|key moments",
-    r"(?:list|name) (?:all|the|every|each)|all (?:of )?the",
+    r"list (?:all|the|every|each)|name (?:all|every|each)|all (?:of )?the",
 )
 _ONE_MOMENT = (
-    r"at (?:what|which) (?:point|time|moment|second|minute|frame)|when (?:do|does|did|is)",
+    r"at (?:what|which) (?:point|time|moment|second|minute|frame)",
+    r"when (?:do|does|did|is|are|was|were)",
     r"the (?:moment|scene|part|shot|frame) (?:when|where|in which|at which|with|that)",
     r"\d{1,2}:\d\d|(?:at|around|minute|second) \d+",
     r"find|locate|show me|spot|(?:is|are) there (?:a|an|any)|ever appears?",
-    r"^(?:what|which|who|whose|where)(?:'s)?",
+    rf"{_ASKS} (?:(?:is|are|was|were) the )?(?:colou?r|number|brand|model|shape|size|logo|text|"
+    r"word|flag|animal|object|item|time|price|score)s?|^where|^whose",
+    rf"{_ASKS} .{{0,80}}?\b(?:wear|hold|carry|point|look|sitt|stand|ly|sleep|hang)ing",
+    rf"{_ASKS} .{{0,80}}?\b(?:written|printed|painted|displayed|parked)",
+    rf"{_ASKS} .{{0,80}}?\b(?:sign|label|text|board) .{{0,40}}?say",
+    rf"{_ASKS} .{{0,80}}?\b(?:on|under|behind|above|beside|next to|in front of)",
 )
 
 

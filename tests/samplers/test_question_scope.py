@@ -17,8 +17,9 @@ from samplers.question_scope import (
 )
 
 QUESTIONS = Path(__file__).parent / "questions.tsv"
-"""set, expected scope, question. `held-out` was written before the rules and never changed them;
-`misread` are those that the rules are known to get wrong."""
+"""set, what a person would say, question. `held-out` was written before the rules, `later` after;
+`left` is left to the scores, `misread` is known to be read wrongly."""
+SETS = ("written", "held-out", "later", "left", "misread")
 SCOPES: dict[str, Scope | None] = {
     "whole": "whole video",
     "moment": "one moment",
@@ -63,20 +64,33 @@ def test_a_question_is_read_as_a_person_reads_it(expected: Scope | None, questio
     assert read_scope(question) == expected
 
 
+@pytest.mark.parametrize(("expected", "question"), questions("left"))
+def test_a_question_without_a_plain_sign_is_left_to_the_scores(
+    expected: Scope | None, question: str
+) -> None:
+    assert expected is not None
+    assert read_scope(question) is None
+
+
 @pytest.mark.parametrize(("expected", "question"), questions("misread"))
 def test_the_questions_known_to_be_misread_still_are(expected: Scope | None, question: str) -> None:
     # One that is read correctly by now belongs to the set `written`, and out of docs/samplers.md.
-    assert read_scope(question) != expected
+    assert read_scope(question) not in {expected, None}
 
 
-def test_most_questions_that_the_rules_were_not_made_for_are_read_correctly() -> None:
-    held_out = questions("held-out")
-    assert len(held_out) == 50
-    assert sum(read_scope(question) == expected for expected, question in held_out) >= 47
+@pytest.mark.parametrize(
+    ("name", "least_right", "most_wrong"), [("held-out", 45, 0), ("later", 8, 0)]
+)
+def test_questions_that_the_rules_were_not_made_for_are_rarely_misread(
+    name: str, least_right: int, most_wrong: int
+) -> None:
+    read = [(read_scope(question), expected) for expected, question in questions(name)]
+    assert sum(scope == expected for scope, expected in read) >= least_right
+    assert sum(scope not in {expected, None} for scope, expected in read) <= most_wrong
 
 
 def test_the_corpus_holds_every_scope_and_no_question_twice() -> None:
-    everything = questions("written") + questions("held-out") + questions("misread")
+    everything = [pair for name in SETS for pair in questions(name)]
     assert len({question for _, question in everything}) == len(everything) >= 60
     counts = Counter(scope for scope, _ in everything)
     assert min(counts.values()) >= 15
