@@ -13,9 +13,9 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.collections import LineCollection
+from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from matplotlib.text import Text
 
 from app.compare_job import PictureFormat
 from app.compare_layout import WIDTH, Box
@@ -66,9 +66,9 @@ class Canvas:
 
     def text(
         self, at: Point, text: str, ink: Ink, align: Literal["left", "center", "right"] = "left"
-    ) -> tuple[float, float]:
-        """Centred on the height of `at`; the x at which it begins and ends."""
-        drawn = self._axes.text(
+    ) -> Text:
+        """Centred on the height of `at`."""
+        return self._axes.text(
             *at,
             text,
             color=ink.colour,
@@ -78,39 +78,28 @@ class Canvas:
             va="center_baseline",
             zorder=self._above(),
         )
+
+    @staticmethod
+    def ends(drawn: Text) -> tuple[float, float]:
+        """The x at which a text begins and ends."""
         extent = drawn.get_window_extent()
         return float(extent.x0), float(extent.x1)
 
-    def rectangles(self, boxes: Sequence[Box], colour: str, alpha: float = 1.0) -> None:
-        order = self._above()
-        for box in boxes:
-            self._axes.add_patch(
-                Rectangle(
-                    (box.left, box.top),
-                    box.width,
-                    box.height,
-                    facecolor=colour,
-                    edgecolor="none",
-                    alpha=alpha,
-                    zorder=order,
-                )
-            )
+    def rectangles(self, boxes: Sequence[Box], colour: str) -> None:
+        self._axes.add_collection(
+            PolyCollection(
+                [_corners(box) for box in boxes],
+                facecolors=colour,
+                edgecolors="none",
+                antialiaseds=False,
+                zorder=self._above(),
+            ),
+            autolim=False,
+        )
 
     def frames(self, boxes: Sequence[Box], ink: Ink) -> None:
         """Their edges."""
-        self.lines(
-            [
-                [
-                    (box.left, box.top),
-                    (box.right, box.top),
-                    (box.right, box.bottom),
-                    (box.left, box.bottom),
-                    (box.left, box.top),
-                ]
-                for box in boxes
-            ],
-            ink,
-        )
+        self.lines([[*_corners(box), (box.left, box.top)] for box in boxes], ink)
 
     def lines(self, lines: Sequence[Sequence[Point]], ink: Ink) -> None:
         self._axes.add_collection(
@@ -178,3 +167,12 @@ class Canvas:
     def _above(self) -> int:
         self._order += 1
         return self._order
+
+
+def _corners(box: Box) -> list[Point]:
+    return [
+        (box.left, box.top),
+        (box.right, box.top),
+        (box.right, box.bottom),
+        (box.left, box.bottom),
+    ]

@@ -217,7 +217,7 @@ class _Drawing:
             ("line", "similarity: mean, lowest to highest" if is_grouped else "similarity"),
         )
         for kind, words in entries:
-            left, _ = canvas.text((x, y), words, Ink(GREY, 12), "right")
+            left, _ = canvas.ends(canvas.text((x, y), words, Ink(GREY, 12), "right"))
             self._draw_sample(kind, left - SAMPLE_WIDTH - 8, y)
             x = left - SAMPLE_WIDTH - 30
 
@@ -252,7 +252,8 @@ class _Drawing:
     def _draw_header(self, sampler: ComparedSamplerDocument, row: RowLayout, colour: str) -> None:
         y = row.header.top + 9
         name = shortened(sampler.id, 70)
-        _, right = self._canvas.text((LEFT, y), name, Ink(colour, 16, is_bold=True))
+        drawn = self._canvas.text((LEFT, y), name, Ink(colour, 16, is_bold=True))
+        _, right = self._canvas.ends(drawn)
         words = "failed" if sampler.failure else _measures_text(sampler, self._compared)
         self._canvas.text((right + 14, y), words, Ink(GREY, 13))
         if sampler.note:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.api.compare import MAX_BUDGET, MAX_SAMPLERS
 from app.compare_layout import (
     GAP,
     LABEL_HEIGHT,
@@ -118,6 +119,14 @@ def test_neighbours_in_time_share_a_column() -> None:
         [[0, 1], [2], [3], [4, 5]],
         [[0], [1], [2, 3], [4, 5]],
     )
+
+
+@given(ASPECTS)
+def test_the_largest_row_is_bounded_in_height(aspect: float) -> None:
+    times_s = [float(second) for second in range(MAX_BUDGET)]
+    place = picture_place(aspect, MAX_BUDGET)
+    row = row_layout(times_s, TimeAxis(3600.0), place, top=0.0, num_notes=1)
+    assert MAX_SAMPLERS * row.bottom < 12_000
 
 
 def test_a_row_without_picks_has_room_to_say_why() -> None:
