@@ -32,7 +32,8 @@ FrameSets = list[list[int]]
 def drawn_sets(
     num_frames: int, set_size: int, num_sets: int, rng: np.random.Generator
 ) -> FrameSets:
-    """At most `num_sets` different sets of `set_size` of the positions 0 to `num_frames - 1`.
+    """At most `num_sets` (2 or more) different sets of `set_size` of the positions 0 to
+    `num_frames - 1`.
 
     A set takes one frame of every stratum, and within a stratum all frames come equally often, give
     or take one. Half of the sets take stretches of time as strata: they are spread, and tell the
@@ -56,7 +57,7 @@ def _one_of_each(
     for stratum in strata:
         num_rounds = -(-num_sets // len(stratum))
         drawn = [rng.permutation(stratum) for _ in range(num_rounds)]
-        columns.append(np.concatenate([*drawn, stratum[:0]])[:num_sets])
+        columns.append(np.concatenate(drawn)[:num_sets])
     return [tuple(chosen) for chosen in np.sort(np.stack(columns, axis=1)).tolist()]
 
 

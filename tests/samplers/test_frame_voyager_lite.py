@@ -149,11 +149,11 @@ def test_a_heavier_prior_moves_the_values_towards_the_cosines() -> None:
     assert int(frame_values(sets, rewards, cosines, 100.0).argmax()) == 15
 
 
-@pytest.mark.parametrize("reward", [0.0, 0.3, 1.0])
-def test_equal_rewards_tell_nothing(reward: float) -> None:
-    rewards = np.full(3, reward, dtype=np.float32).astype(np.float64)
-    cosines = np.array([0.1, 0.9, 0.2, 0.3], dtype=np.float32)
-    assert not frame_values([[0, 1], [2, 3], [0, 3]], rewards, cosines, 1.0).any()
+@given(st.floats(0, 1, width=32), st.integers(1, 64))
+def test_equal_rewards_tell_nothing(reward: float, num_sets: int) -> None:
+    sets = drawn_sets(32, 4, 64, np.random.default_rng(0))[:num_sets]
+    cosines = np.random.default_rng(1).random(32).astype(np.float32)
+    assert not frame_values(sets, np.full(len(sets), reward), cosines, 1.0).any()
 
 
 def test_equal_rewards_leave_the_order_to_the_cosine() -> None:
@@ -254,3 +254,16 @@ def test_a_model_that_cannot_be_asked_is_reported_as_such(
 def test_options_out_of_range_are_refused(options: dict[str, Any], named: str) -> None:
     with pytest.raises(InvalidOptionsError, match=named):
         FrameVoyagerLiteSampler.Options(**options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"num_asked": 4, "set_size": 2, "num_sets": 4, "prior_weight": 0.01},
+        {"num_asked": 128, "set_size": 16, "num_sets": 256, "prior_weight": 100.0},
+        {"num_asked": 128, "set_size": 4, "num_sets": 64},
+    ],
+)
+def test_the_bounds_themselves_are_allowed(options: dict[str, Any]) -> None:
+    indices = sampler(InMemoryScorer(), **options).select(make_video(150), "q", 3, None)
+    assert len(indices) == 3

@@ -165,3 +165,8 @@ def test_a_model_that_cannot_be_asked_is_reported_as_such(
 def test_more_frames_than_the_bound_are_refused(num_shown: int) -> None:
     with pytest.raises(InvalidOptionsError, match="num_shown"):
         GensSampler.Options(num_shown=num_shown)
+
+
+@pytest.mark.parametrize("num_shown", [2, 256])
+def test_the_bound_itself_is_allowed(num_shown: int) -> None:
+    assert GensSampler.Options(num_shown=num_shown).num_shown == num_shown

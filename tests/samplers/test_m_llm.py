@@ -176,3 +176,8 @@ def test_a_model_that_answers_nothing_is_unavailable(video: InMemoryVideo) -> No
 def test_more_questions_than_the_bound_are_refused(num_asked: int) -> None:
     with pytest.raises(InvalidOptionsError, match="num_asked"):
         MLlmSampler.Options(num_asked=num_asked)
+
+
+@pytest.mark.parametrize("num_asked", [2, 256])
+def test_the_bound_itself_is_allowed(num_asked: int) -> None:
+    assert MLlmSampler.Options(num_asked=num_asked).num_asked == num_asked
