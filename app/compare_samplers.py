@@ -119,7 +119,7 @@ class SamplerComparer:
             compared = [await self._select(opened, one) for one in request.sampler_ids]
         except FeaturesMissingError as exc:
             raise VideoNotReadyError("The video's features were lost; ask again.") from exc
-        return _document(opened, similarity, compared)
+        return await asyncio.to_thread(_document, opened, similarity, compared)
 
     async def _open(self, request: ComparisonRequest) -> _OpenedQuestion:
         parts = self._parts
