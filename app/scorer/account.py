@@ -22,6 +22,7 @@ class SelectionAccount:
         self.deadline_s = deadline_s
         self._ends_s = time.monotonic() + deadline_s
         self._cost = ModelCost(model_id=model_id)
+        self._num_granted = 0
         self._lock = threading.Lock()
 
     @property
@@ -34,43 +35,17 @@ class SelectionAccount:
     def remaining_s(self) -> float:
         return self._ends_s - time.monotonic()
 
-    def add(
-        self,
-        *,
-        calls: int = 0,
-        cached_scores: int = 0,
-        missed_scores: int = 0,
-        input_tokens: int = 0,
-        output_tokens: int = 0,
-    ) -> None:
+    def add(self, **amounts: float) -> None:
+        """Add to the fields of `ModelCost` of these names."""
         with self._lock:
-            self._cost = replace(
-                self._cost,
-                calls=self._cost.calls + calls,
-                cached_scores=self._cost.cached_scores + cached_scores,
-                missed_scores=self._cost.missed_scores + missed_scores,
-                input_tokens=self._cost.input_tokens + input_tokens,
-                output_tokens=self._cost.output_tokens + output_tokens,
-            )
-
-    def add_seconds(self, seconds: float) -> None:
-        with self._lock:
-            self._cost = replace(self._cost, seconds=self._cost.seconds + seconds)
-
-    def add_breaker(self, *, openings: int = 0, refusals: int = 0) -> None:
-        with self._lock:
-            self._cost = replace(
-                self._cost,
-                breaker_openings=self._cost.breaker_openings + openings,
-                breaker_refusals=self._cost.breaker_refusals + refusals,
-            )
+            sums = {name: getattr(self._cost, name) + more for name, more in amounts.items()}
+            self._cost = replace(self._cost, **sums)
 
     def take_retry(self) -> bool:
-        """Whether one more call may be repeated; counts it."""
+        """Whether one more call may be repeated; then it is counted among those that may."""
         with self._lock:
-            used = self._cost.retried_calls
-            first_calls = self._cost.calls - used
-            if used >= MIN_RETRIES + int(RETRY_SHARE * first_calls):
+            first_calls = self._cost.calls - self._cost.retried_calls
+            if self._num_granted >= MIN_RETRIES + int(RETRY_SHARE * first_calls):
                 return False
-            self._cost = replace(self._cost, retried_calls=used + 1)
+            self._num_granted += 1
             return True

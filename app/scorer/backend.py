@@ -26,6 +26,7 @@ class ScorerBackend:
     def __init__(self, spec: ScorerSpec, rule: CircuitRule | None = None) -> None:
         self.spec = spec
         self._breaker = CircuitBreaker(rule or CircuitRule(), time.monotonic)
+        self._last_failure = ""
         self._loop = asyncio.new_event_loop()
         # A daemon: whoever kills or ends this process must not wait for a model.
         self._thread = threading.Thread(target=self._loop.run_forever, name="scorer", daemon=True)
@@ -41,22 +42,23 @@ class ScorerBackend:
             raise ScorerUnavailableError("The selection's time was up before the model was asked.")
         wait_s = self._breaker.admit()
         if wait_s is not None:
-            account.add_breaker(refusals=1)
+            account.add(breaker_refusals=1)
             raise ScorerOutageError(
                 f"The scoring model {self.spec.model_id} failed several selections in a row; it "
-                f"is not asked again for {wait_s:.0f} s."
+                f"is not asked again for {wait_s:.0f} s. It was last: {self._last_failure}"
             )
         started_s = time.monotonic()
         try:
             result = self._run(asking(self._client))
-        except ScorerOutageError:
-            account.add_breaker(openings=int(self._breaker.fail()))
+        except ScorerOutageError as exc:
+            self._last_failure = str(exc)
+            account.add(breaker_openings=int(self._breaker.fail()))
             raise
         except BaseException:
             self._breaker.abandon()
             raise
         finally:
-            account.add_seconds(time.monotonic() - started_s)
+            account.add(seconds=time.monotonic() - started_s)
         self._breaker.succeed()
         return result
 

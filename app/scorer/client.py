@@ -71,6 +71,7 @@ class ScoringClient:
             **options,
         }
         pauses_s = iter(PAUSES_S)
+        account.add(calls=1)
         while True:
             try:
                 return await self._attempt(body, account)
@@ -79,13 +80,13 @@ class ScoringClient:
                 if pause_s is None or not account.take_retry():
                     raise exc.failure from exc.__cause__
                 await asyncio.sleep(max(pause_s, exc.retry_after_s))
+                account.add(calls=1, retried_calls=1)
 
     async def _in_turn(self, job: Job) -> None:
         async with self._in_flight:
             await job()
 
     async def _attempt(self, body: dict[str, object], account: SelectionAccount) -> ChatReply:
-        account.add(calls=1)
         response = await self._post(body)
         if response.status_code != httpx.codes.OK:
             failure = refusal(response.status_code, response.text, self._spec.model_id)

@@ -161,7 +161,11 @@ def test_after_failures_in_a_row_the_server_is_left_alone_and_then_tried_again(
 ) -> None:
     port = free_port()
     backend = backend_of(f"http://127.0.0.1:{port}", CircuitRule(max_failures=3, open_s=0.5))
-    costs = [failed_cost(world, backend) for _ in range(4)]
+    costs = [failed_cost(world, backend) for _ in range(3)]
+    scorer = world.scorer(backend)
+    with pytest.raises(ScorerUnavailableError, match=r"not asked again.*cannot be reached"):
+        scorer.score(world.handle, QUERY, [5])
+    costs.append(scorer.cost)
     assert [cost.breaker_openings for cost in costs] == [0, 0, 1, 0]
     assert (costs[3].calls, costs[3].breaker_refusals) == (0, 1)
     time.sleep(0.5)
