@@ -62,9 +62,10 @@ class QFrameSampler:
         """How sharp the distribution is, on which scale, and which draw of it."""
 
         tau: float = field(
-            default=0.8,
+            default=0.4,
             metadata={
-                "doc": "temperature of the softmax, 0.001 to 1000: lower is nearer to plain top-k"
+                "doc": "temperature of the softmax, 0.001 to 1000: lower is nearer to plain "
+                "top-k; the authors use 0.8 on logits of another scale"
             },
         )
         scale: Literal["standard", "raw"] = field(

@@ -43,7 +43,7 @@ class TopkSampler:
         """How far apart the frames must lie; 0 in either option is plain top-k."""
 
         gap_share: float = field(
-            default=0.25,
+            default=0.5,
             metadata={
                 "doc": "least distance of two frames, as a share of duration / budget, 0 to 1; 0 "
                 "is plain top-k"
