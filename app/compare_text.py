@@ -128,4 +128,7 @@ def _installed_fonts() -> list[tuple[str, str]]:
 
 @lru_cache(maxsize=128)
 def _signs(path: str) -> frozenset[str]:
-    return frozenset(map(chr, font_manager.get_font(path).get_charmap()))
+    try:
+        return frozenset(map(chr, font_manager.get_font(path).get_charmap()))
+    except (OSError, RuntimeError):  # Gone since matplotlib listed it, or damaged.
+        return frozenset()
