@@ -141,7 +141,7 @@ class FusedSampler:
             },
         )
         smoothing_s: float = field(
-            default=8.0,
+            default=12.0,
             metadata={"doc": "seconds over which that mean is taken, 0 to 1000000"},
         )
         shot_share: float = field(
