@@ -42,6 +42,7 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
         "auto": "samplers.auto:AutoSampler",
         "frame-voyager-lite": "samplers.frame_voyager_lite:FrameVoyagerLiteSampler",
         "mdp3": "samplers.mdp3:Mdp3Sampler",
+        "fused": "samplers.fused:FusedSampler",
     }
 )
 ENTRY_POINT_GROUP = "framegate.samplers"
