@@ -135,6 +135,18 @@ def test_upstream_mode_selects_the_upstream_rows_of_the_scaled_cosines() -> None
     assert selected == video.candidates[rows].tolist()
 
 
+def test_upstream_draws_keep_their_gap_from_the_best_scored_rows() -> None:
+    relevance = np.random.default_rng(6).random(2400)
+    answers = answers_from(relevance)
+    rng = np.random.default_rng(0)
+    rows = upstream_rows(answers, 30, rng, UpstreamSettings(fps=8.0, min_gap_s=1.0))
+    scored = np.nan_to_num(answers.relevance)
+    best = np.argsort(-scored, kind="stable")[: round(0.2 * 30)]
+    drawn = np.setdiff1d(rows, best)
+    assert len(drawn) >= 16
+    assert np.abs(drawn[:, np.newaxis] - best).min() >= 8
+
+
 @pytest.mark.parametrize(("compat", "budget"), [("safe", 8), ("safe", 4), ("upstream", 8)])
 def test_the_budget_is_filled_where_upstream_returns_less(compat: str, budget: int) -> None:
     scores = np.array(CASES[1]["scores"])
