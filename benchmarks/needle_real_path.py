@@ -45,11 +45,11 @@ def real_path_lines(scenario: Scenario, cache: Path) -> list[str]:
     """Markdown: how near the composed video is to the file of the same pictures."""
     encoder = DemoEncoder(cache)
     seen = SeenTakes(cache, encoder.encoder_id)
-    composed = compose(scenario, seen, encoder.question(scenario.needle.question))
+    composed = compose(scenario, seen, encoder.question(scenario.question))
     with tempfile.TemporaryDirectory(prefix="framegate-needles-") as temporary:
         folder = Path(temporary)
         write_video(folder / "video.mp4", pictures_of(scenario), scenario.fps)
-        stored, scenes = asyncio.run(_indexed(folder, encoder.conse, scenario.needle.question))
+        stored, scenes = asyncio.run(_indexed(folder, encoder.conse, scenario.question))
     return _compared(scenario, composed, stored, scenes)
 
 
@@ -134,7 +134,7 @@ def _handle(
 def _compared(
     scenario: Scenario, composed: NeedleVideo, stored: StoredVideoHandle, scenes: list[Scene]
 ) -> list[str]:
-    question = scenario.needle.question
+    question = scenario.question
     rows = stored.image_embeddings(ENCODER)
     cosines = np.einsum("cd,cd->c", rows, composed.image_embeddings(ENCODER))
     correlation = np.corrcoef(stored.scores(ENCODER, question), composed.scores(ENCODER, question))[

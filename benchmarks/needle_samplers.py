@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,8 +31,14 @@ OPTION_SETS: Mapping[str, tuple[Mapping[str, object], ...]] = MappingProxyType(
             {"all_depth": 3},
         ),
         "bolt": ({"scene_hints": False}, {"power": 1.0}, {"power": 6.0}, {"power": 12.0}),
-        "topk": ({"gap_share": 0.0}, {"gap_share": 0.5}),
-        "adard-key": ({"gate": "off"},),
+        "topk": (
+            {"gap_share": 0.0},
+            {"gap_share": 0.5},
+            {"gap_share": 0.5, "max_gap_s": 16.0},
+        ),
+        "q-frame": ({"tau": 0.4},),
+        "adard-key": ({"gate": "off"}, {"lambda_rule": "fixed", "lambda_fixed": 0.05}),
+        "mdp3": ({"relevance_lambda": 0.05},),
         "wfs": ({"redundancy": "time"},),
         "auto": ({"one_moment": "gift"},),
     }
@@ -75,7 +82,12 @@ def selects(registry: Registry, taking_part: list[Contender]) -> dict[str, Selec
 
 
 def _label(sampler_id: str, options: Mapping[str, object]) -> str:
-    return " ".join([sampler_id, *(f"{name}={value}" for name, value in options.items())])
+    """The id under which a deployment would serve it as a variant."""
+    texts = [
+        f"{name}={value if isinstance(value, str) else json.dumps(value)}"
+        for name, value in options.items()
+    ]
+    return f"{sampler_id}@{','.join(texts)}" if texts else sampler_id
 
 
 def _reason_to_leave_out(registry: Registry, contender: Contender) -> str | None:

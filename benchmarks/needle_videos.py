@@ -1,4 +1,4 @@
-"""Videos of the needle benchmark: short moments of one photograph in long footage, composed.
+"""Videos of the needle benchmark: short moments of photographs in long footage, composed.
 
 A video is composed of embeddings of takes, not of files: each distinct picture is embedded once.
 benchmarks/needle_real_path.py shows that a file which is decoded and indexed gives the same rows.
@@ -14,7 +14,7 @@ from hashlib import sha256
 import numpy as np
 
 from benchmarks.needle_encoders import SeenTakes
-from benchmarks.needle_pictures import NEEDLES, Needle, Take, needle_of, seed_of
+from benchmarks.needle_pictures import NEEDLES, Take, needle_of, seed_of
 from samplers.contract import FeaturesMissingError, FloatArray, IndexArray, Scene, TimeArray
 
 ENCODER = "default"
@@ -36,10 +36,22 @@ class Scenario:
     minutes: int
     num_moments: int
     seed: int
+    num_things: int = 1
+    """One thing shown in every moment, or as many things as moments, each shown once."""
 
     @property
-    def needle(self) -> Needle:
-        return needle_of(self.needle_id)
+    def needle_ids(self) -> tuple[str, ...]:
+        """What is asked for: the scenario's needle, and others drawn by its seed."""
+        rng = np.random.default_rng(seed_of("things", self.needle_id, self.seed))
+        others = [needle.id for needle in NEEDLES if needle.id != self.needle_id]
+        drawn = rng.permutation(len(others))[: self.num_things - 1]
+        return (self.needle_id, *(others[index] for index in drawn))
+
+    @property
+    def question(self) -> str:
+        *others, last = [needle_of(needle_id).thing for needle_id in self.needle_ids]
+        things = f"{', '.join(others)} and {last}" if others else last
+        return f"When can {things} be seen?"
 
     @property
     def fps(self) -> int:
@@ -133,24 +145,25 @@ def compose(scenario: Scenario, seen: SeenTakes, question_vector: FloatArray) ->
         timestamps_s=np.arange(num_frames) / FRAMES_PER_S,
         candidates=np.arange(scenario.num_candidates, dtype=np.int64) * frames_a_row,
         embeddings={ENCODER: _read_only(np.concatenate(rows))},
-        question_vectors={(ENCODER, scenario.needle.question): _read_only(question_vector)},
+        question_vectors={(ENCODER, scenario.question): _read_only(question_vector)},
         scenes=[Scene(a, b) for a, b in zip(cuts, [*cuts[1:], num_frames], strict=True)],
         moments=tuple(
             np.arange(start, start + piece.num_rows, dtype=np.int64)
             for start, piece in zip(starts[:-1].tolist(), laid, strict=True)
-            if piece.take.subject == scenario.needle_id
+            if piece.take.subject in scenario.needle_ids
         ),
     )
 
 
 def _events(rng: np.random.Generator, scenario: Scenario) -> list[Piece]:
-    """Moments of the needle and of others, in random order."""
-    takes = rng.permutation(NUM_NEEDLE_TAKES)[: scenario.num_moments].tolist()
+    """Moments of what is asked for and of other things, in random order."""
+    numbers = rng.permutation(NUM_NEEDLE_TAKES)[: scenario.num_moments].tolist()
+    subjects = scenario.needle_ids * (scenario.num_moments // scenario.num_things)
     events = [
-        _moment(rng, scenario, Take(scenario.needle_id, number), scenario.num_moments)
-        for number in takes
+        _moment(rng, scenario, Take(subject, number), scenario.num_moments)
+        for subject, number in zip(subjects, numbers, strict=True)
     ]
-    others = [needle.id for needle in NEEDLES if needle.id != scenario.needle_id]
+    others = [needle.id for needle in NEEDLES if needle.id not in scenario.needle_ids]
     for index in range(scenario.num_distractors):
         take = Take(others[int(rng.integers(len(others)))], index % NUM_NEEDLE_TAKES)
         events.append(_moment(rng, scenario, take, scenario.num_distractors))

@@ -3,8 +3,9 @@
     python -m benchmarks.needles            all of it, into docs/samplers.md (under half an hour)
     python -m benchmarks.needles --quick    a minute, printed only
 
-Photographs that installed packages carry are shown for 2 to 8 seconds, one, two or four times, in
-1 to 60 minutes of footage made of real clips; other photographs distract. Every sampler that needs
+Photographs that installed packages carry are shown for 2 to 8 seconds, one of them once, twice or
+four times, or two or four of them once each, in 1 to 60 minutes of footage made of real clips;
+other photographs distract. Every sampler that needs
 no model selects 4 to 64 frames by the question, through a real encoder. Nothing is downloaded.
 Embeddings are kept under `--cache`, so that a second run takes half the time.
 """
@@ -47,24 +48,29 @@ class Plan:
 
     needle_ids: tuple[str, ...]
     minutes: tuple[int, ...]
-    moments: tuple[int, ...]
+    moments: tuple[tuple[int, int], ...]
+    """Number of moments, number of things."""
     seeds: int
     budgets: tuple[int, ...]
 
     def scenarios(self) -> list[Scenario]:
-        """The long videos last: a worker that is still busy at the end is busy with a short one."""
+        """The long videos first: whoever is still busy at the end is busy with a short one."""
         return [
-            Scenario(needle_id, minutes, num_moments, seed)
-            for minutes, num_moments, needle_id, seed in product(
+            Scenario(needle_id, minutes, num_moments, seed, num_things)
+            for minutes, (num_moments, num_things), needle_id, seed in product(
                 sorted(self.minutes, reverse=True), self.moments, self.needle_ids, range(self.seeds)
             )
         ]
 
 
 FULL = Plan(
-    tuple(needle.id for needle in NEEDLES), (1, 5, 20, 60), (1, 2, 4), 4, (4, 8, 16, 32, 64)
+    needle_ids=tuple(needle.id for needle in NEEDLES),
+    minutes=(1, 5, 20, 60),
+    moments=((1, 1), (2, 1), (4, 1), (2, 2), (4, 4)),
+    seeds=4,
+    budgets=(4, 8, 16, 32, 64),
 )
-QUICK = Plan(("cat", "coffee"), (1,), (2,), 1, (4, 16))
+QUICK = Plan(("cat", "coffee"), (1,), ((2, 1),), seeds=1, budgets=(4, 16))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +112,7 @@ def tried(trial: Trial) -> tuple[list[list[tuple[float, ...]]], float]:
     video = compose(trial.scenario, trial.seen, vector)
     registry = load_registry()
     taking_part, _ = contenders(registry)
-    question = trial.scenario.needle.question
+    question = trial.scenario.question
     values = [
         [measured(select(video, question, budget), video) for budget in trial.budgets]
         for select in selects(registry, taking_part).values()
@@ -125,10 +131,10 @@ def run(plan: Plan, look: Look, pool: ProcessPoolExecutor) -> Outcomes:
     scenarios = plan.scenarios()
     takes = missing_takes(scenarios, seen)
     tracked("takes embedded", pool.map(partial(see, look, seen), takes))
-    questions = {needle.id: encoder.question(needle.question).tolist() for needle in NEEDLES}
+    questions = dict.fromkeys(scenario.question for scenario in scenarios)
+    vectors = {question: tuple(encoder.question(question).tolist()) for question in questions}
     trials = [
-        Trial(scenario, plan.budgets, seen, tuple(questions[scenario.needle_id]))
-        for scenario in scenarios
+        Trial(scenario, plan.budgets, seen, vectors[scenario.question]) for scenario in scenarios
     ]
     done = tracked("videos tried", pool.map(tried, trials))
     taking_part, _ = contenders(load_registry())
