@@ -143,7 +143,7 @@ class AdardKeySampler:
             },
         )
         tau: float = field(
-            default=1.0,
+            default=0.5,
             metadata={
                 "doc": "threshold of the gate. `peak-z`: the robust z-score of the best frame in "
                 "multiples of sqrt(2 ln C); `score`: the score itself (published: 0.4, for "
