@@ -173,10 +173,12 @@ class _Progress:
     def choose(self, batch: list[tuple[int, TimeArray]], kernel: Kernel) -> None:
         """Add rows in order, each given with its own column of the factor."""
         columns = kernel.columns([row for row, _ in batch])
-        for (row, own), column in zip(batch, columns, strict=True):
+        before = len(self.picks)
+        shared = np.stack([own[:before] for _, own in batch]) @ self.factor[:before]
+        for (row, own), left in zip(batch, columns - shared, strict=True):
             step = len(self.picks)
-            left = column - own @ self.factor[:step]
-            self.factor[step] = left / np.sqrt(self.unexplained[row])
+            new = left - own[before:] @ self.factor[before:step]
+            self.factor[step] = new / np.sqrt(self.unexplained[row])
             self.unexplained = np.maximum(self.unexplained - self.factor[step] ** 2, self.jitter)
             self.is_open[row] = False
             self.picks.append(row)
