@@ -1,29 +1,32 @@
 """How soon answers obey: from a write to the last decision for the old sampler, under load.
 
     python -m benchmarks.rollback
+    python -m benchmarks.rollback --only guard --rounds 2 --print-only
 
 The real gateway and encoder process, an immediate local LLM, several clients asking all the time.
-Rounds alternate two flag files, put in place by a rename; other rounds switch the kill switch. The
+Rounds alternate two flag files, put in place by a rename; other rounds switch the kill switch, roll
+a rollout back by command, or leave it to a guard, whose verdict's time stands in the audit log. The
 decisions are read off the gateway's log, which tells each with its time. The named alternative is
 flagd's own file mode, which polls every 500 ms.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from itertools import count
 from pathlib import Path
 from statistics import median, quantiles
-from time import sleep, time
+from time import monotonic, sleep, time
 
-from app.cli_client import FramegateClient
+from app.cli_client import CliError, FramegateClient
 from app.demo import demo_clip
 from benchmarks.instant_llm import instant_llm
 from benchmarks.report import append_result
@@ -33,6 +36,9 @@ from observability.names import Event, FeatureFlagAttribute
 NUM_CLIENTS = 4
 NUM_ROUNDS = 40
 SETTLE_S = 0.5
+BROKEN = "story-broken"
+GUARD = "sampler_failure<=5%"
+VERDICT_TIMEOUT_S = 60.0
 FLAGD_POLL_MS = 500.0
 LOG_RESOLUTION_MS = 1.0
 
@@ -44,6 +50,8 @@ class Decisions:
     log: Path
     offset: int = 0
     num_read: int = 0
+    problems: list[str] = field(default_factory=list)
+    """Of answers that failed, which none should."""
 
     def skip(self) -> None:
         self.offset = self.log.stat().st_size
@@ -84,26 +92,31 @@ def put_flags(service: Service, sampler: str) -> None:
     made.replace(path)
 
 
-def ask_until_stopped(url: str, video_id: str, stop: threading.Event) -> None:
+def ask_until_stopped(url: str, video_id: str, stop: threading.Event, problems: list[str]) -> None:
     users = (f"user-{number}" for number in count())
     with FramegateClient(url, None) as client:
         while not stop.is_set():
             body = {"video_id": video_id, "question": "What is there?", "user_id": next(users)}
-            for _ in client.ask(body):
-                pass
+            try:
+                problems += [
+                    event.data["title"] for event in client.ask(body) if event.name == "error"
+                ]
+            except CliError as exc:
+                problems.append(str(exc))
 
 
 @contextmanager
 def under_load(service: Service, video_id: str) -> Iterator[Decisions]:
     stop = threading.Event()
-    arguments = (service.url, video_id, stop)
+    decisions = Decisions(service.log)
+    arguments = (service.url, video_id, stop, decisions.problems)
     clients = [
         threading.Thread(target=ask_until_stopped, args=arguments) for _ in range(NUM_CLIENTS)
     ]
     for client in clients:
         client.start()
     try:
-        yield Decisions(service.log)
+        yield decisions
     finally:
         stop.set()
         for client in clients:
@@ -118,8 +131,12 @@ def obeyed_after_ms(decisions: Decisions, switch: Callable[[], None], old: str) 
     switched = time()
     switch()
     sleep(SETTLE_S)
-    made = decisions.read()
-    if not any(sampler != old for _, sampler in made):
+    return last_after_ms(decisions.read(), switched, old)
+
+
+def last_after_ms(made: Sequence[tuple[float, str]], switched: float, old: str) -> float:
+    """From `switched` (seconds since the epoch) to the last decision of `made` for `old`."""
+    if not any(sampler != old and when > switched for when, sampler in made):
         raise RuntimeError("no decision obeyed; the figures mean nothing")
     late = [when for when, sampler in made if sampler == old and when > switched]
     return 1000 * (max(late) - switched) if late else 0.0
@@ -134,39 +151,86 @@ def summary(name: str, times_ms: list[float]) -> str:
     )
 
 
-def measure(service: Service, video_id: str) -> list[str]:
-    by_file, by_switch, by_command = [], [], []
+def by_file(service: Service, decisions: Decisions) -> float:
+    put_flags(service, "bolt")
+    return obeyed_after_ms(decisions, lambda: put_flags(service, "uniform"), "bolt")
+
+
+def by_switch(service: Service, decisions: Decisions) -> float:
+    put_flags(service, "bolt")
+    taken = obeyed_after_ms(decisions, lambda: switch_to(service, is_on=True), "bolt")
+    switch_to(service, is_on=False)
+    return taken
+
+
+def by_command(service: Service, decisions: Decisions) -> float:
+    put_flags(service, "uniform")
+    roll_back = partial(command_rollback, service, start_rollout(service, "bolt"))
+    return obeyed_after_ms(decisions, roll_back, "bolt")
+
+
+def by_guard(service: Service, decisions: Decisions) -> float:
+    """Counted from the look in which the guard failed, its statistics included; how long answers
+    had been failing by then is the guard's affair (benchmarks/guards.py)."""
+    put_flags(service, "uniform")
+    decisions.skip()
+    rollout_id = start_rollout(service, BROKEN, guards=[GUARD], user_answers=1)
+    wait_until_rolled_back(service, rollout_id)
+    sleep(SETTLE_S)
+    step = service.client.get(f"/v1/rollouts/{rollout_id}")["last_step"]
+    made = decisions.read()
+    verdict_s = float(step["evidence"]["report"]["at_s"])
+    if not any(sampler == BROKEN and when <= verdict_s for when, sampler in made):
+        raise RuntimeError("nobody got the candidate; the figures mean nothing")
+    return last_after_ms(made, verdict_s, BROKEN)
+
+
+WAYS: dict[str, tuple[str, Callable[[Service, Decisions], float], int]] = {
+    "file": ("Flag file set to `uniform`", by_file, NUM_ROUNDS),
+    "switch": ("Kill switch on", by_switch, NUM_ROUNDS),
+    "command": ("Rollout of 50 % rolled back by command", by_command, NUM_ROUNDS // 2),
+    "guard": (
+        f"Rollout of 50 % rolled back by `{GUARD}`, from the guard's verdict",
+        by_guard,
+        NUM_ROUNDS // 2,
+    ),
+}
+"""What is printed, what is done, and how often."""
+
+
+def measure(
+    service: Service, video_id: str, only: Sequence[str], num_rounds: int | None
+) -> list[str]:
+    times_ms: dict[str, list[float]] = {}
     with under_load(service, video_id) as decisions:
-        for _ in range(NUM_ROUNDS):
-            put_flags(service, "bolt")
-            by_file.append(
-                obeyed_after_ms(decisions, lambda: put_flags(service, "uniform"), "bolt")
-            )
-        put_flags(service, "bolt")
-        for _ in range(NUM_ROUNDS):
-            switch_to(service, is_on=False)
-            by_switch.append(
-                obeyed_after_ms(decisions, lambda: switch_to(service, is_on=True), "bolt")
-            )
-        switch_to(service, is_on=False)
-        put_flags(service, "uniform")
-        for _ in range(NUM_ROUNDS // 2):
-            roll_back = partial(command_rollback, service, start_rollout(service))
-            by_command.append(obeyed_after_ms(decisions, roll_back, "bolt"))
+        for way in only:
+            _, take, usual = WAYS[way]
+            times_ms[way] = [take(service, decisions) for _ in range(num_rounds or usual)]
     return [
         f"{NUM_CLIENTS} clients asking without a pause, {decisions.num_read:,} decisions looked "
-        "at. From the start of the write or request to the last decision for the old sampler. "
-        "Aim: ≤ 100 ms p99.",
+        "at. From the start of the write or request, or from a guard's verdict, to the last "
+        "decision for the old sampler. Aim: ≤ 100 ms p99.",
         "",
-        summary("Flag file set to `uniform`", by_file),
-        summary("Kill switch on", by_switch),
-        summary("Rollout of 50 % rolled back by command", by_command),
+        *(summary(WAYS[way][0], times) for way, times in times_ms.items()),
+        "",
+        " ".join([f"Answers that failed: {len(decisions.problems)}.", *set(decisions.problems)]),
     ]
 
 
-def start_rollout(service: Service) -> str:
-    """Half of the users get `bolt`; the rollout's id."""
-    body = {"candidate": "bolt", "stages": [50], "who": "benchmark", "why": "rollback"}
+def wait_until_rolled_back(service: Service, rollout_id: str) -> None:
+    deadline = monotonic() + VERDICT_TIMEOUT_S
+    while monotonic() < deadline:
+        # The list, because a single rollout is judged for whoever asks for it.
+        for rollout in service.client.get("/v1/rollouts")["rollouts"]:
+            if rollout["rollout_id"] == rollout_id and rollout["state"] == "rolled_back":
+                return
+        sleep(0.1)
+    raise RuntimeError(f"no guard failed within {VERDICT_TIMEOUT_S:g} s")
+
+
+def start_rollout(service: Service, candidate: str, **more: object) -> str:
+    """Half of the users get `candidate`; the rollout's id."""
+    body = {"candidate": candidate, "stages": [50], "who": "benchmark", "why": "rollback", **more}
     return str(service.client.post("/v1/rollouts", body)["rollout_id"])
 
 
@@ -181,16 +245,35 @@ def switch_to(service: Service, *, is_on: bool) -> None:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", default=",".join(WAYS), help="ways, comma separated")
+    parser.add_argument(
+        "--rounds", type=int, help="of each way, 2 or more; default 40, or 20 of rollouts"
+    )
+    parser.add_argument("--print-only", action="store_true", help="leave docs/ alone")
+    arguments = parser.parse_args()
+    only = tuple(arguments.only.split(","))
+    if arguments.rounds is not None and arguments.rounds < 2:
+        parser.error("--rounds must be 2 or more: one round has no p99")
+    if unknown := set(only) - set(WAYS):
+        parser.error(f"there is no way {', '.join(sorted(unknown))}; there are {', '.join(WAYS)}")
     with (
         tempfile.TemporaryDirectory(prefix="framegate-benchmark-") as temporary,
         instant_llm() as llm,
     ):
-        settings = {"FRAMEGATE_LLM_URL": llm.url, "FRAMEGATE_LOG_FORMAT": "json"}
+        settings = {
+            "FRAMEGATE_LLM_URL": llm.url,
+            "FRAMEGATE_LOG_FORMAT": "json",
+            "FRAMEGATE_EXTRA_SAMPLERS": "benchmarks.story_samplers:BrokenSampler",
+        }
         with running_service(Path(temporary) / "data", settings) as service:
             video = service.client.upload(demo_clip(), lambda _: None)
             service.client.wait_until_indexed(video["video_id"], lambda _: None)
-            lines = measure(service, str(video["video_id"]))
-    append_result("Rollback (benchmarks/rollback.py)", lines)
+            lines = measure(service, str(video["video_id"]), only, arguments.rounds)
+    if arguments.print_only:
+        print("\n".join(lines))
+    else:
+        append_result("Rollback (benchmarks/rollback.py)", lines)
 
 
 if __name__ == "__main__":

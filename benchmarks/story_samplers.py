@@ -1,4 +1,4 @@
-"""Candidates that deserve to be rolled back, one way each; plug-ins of the rollout's story."""
+"""Candidates that deserve to be rolled back, one way each; plug-ins of the rollouts measured."""
 
 from __future__ import annotations
 
@@ -67,3 +67,15 @@ class RaisingSampler(Outside):
         if zlib.crc32((query or "").encode()) % 3 == 0:
             raise RuntimeError("this question is not for me")
         return super().select(video, query, budget, scenes)
+
+
+class BrokenSampler(Outside):
+    """Fails for every question."""
+
+    id: ClassVar[str] = "story-broken"
+
+    def select(
+        self, video: VideoHandle, query: str | None, budget: int, scenes: list[Scene] | None
+    ) -> list[int]:
+        del video, query, budget, scenes
+        raise RuntimeError("no question is for me")
