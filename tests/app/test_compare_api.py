@@ -12,7 +12,8 @@ import httpx
 import numpy as np
 import pytest
 
-from app.api.compare import MAX_BUDGET, MAX_SAMPLERS
+from app.api.compare import MAX_BUDGET, MAX_SAMPLERS, MEDIA_TYPES
+from app.api.media_types import preferred
 from app.compare_layout import WIDTH
 from shadow.compare import temporal_distance_s
 from tests.app.answer_world import (
@@ -35,19 +36,19 @@ PNG_START = b"\x89PNG\r\n"
 @pytest.fixture
 def world(tmp_path: Path, indexed: IndexedData) -> AnswerWorld:
     variants: dict[str, dict[str, object]] = {"aks@t1=0.2": {}}
-    return build_world(
-        tmp_path / "data",
-        indexed,
-        extra_samplers=",".join(TARGETS),
-        sampler_options=variants,
-        selection_deadline_s=2.0,
-    )
+    return build_world(tmp_path / "data", indexed, sampler_options=variants)
 
 
 @pytest.fixture
 async def client(world: AnswerWorld) -> AsyncIterator[httpx.AsyncClient]:
     async with running(world) as made:
         yield made
+
+
+def rogue_world(folder: Path, indexed: IndexedData) -> AnswerWorld:
+    """With samplers that fail, each in its way."""
+    targets = ",".join(TARGETS)
+    return build_world(folder / "data", indexed, extra_samplers=targets, selection_deadline_s=2.0)
 
 
 async def get(client: httpx.AsyncClient, video_id: str, **query: Any) -> httpx.Response:
@@ -112,27 +113,24 @@ async def test_the_curve_holds_every_candidate_and_the_frames_lie_on_it(
 
 
 async def test_a_sampler_that_fails_is_a_row_that_says_so(
-    client: httpx.AsyncClient, world: AnswerWorld, indexed: IndexedData
+    tmp_path: Path, indexed: IndexedData
 ) -> None:
-    ids = "first-frames,raising,sleeping,unsorted"
-    document = await compared(client, indexed.short_id, samplers=ids)
-    good, *bad = document["samplers"]
+    world = rogue_world(tmp_path, indexed)
+    ids = "raising,first-frames,sleeping,unsorted"
+    async with running(world) as client:
+        document = await compared(client, indexed.short_id, samplers=ids)
+    first, good, *others = document["samplers"]
+    bad = [first, *others]
 
-    assert len(good["frames"]) == 4
     assert [sampler["failure"]["kind"] for sampler in bad] == ["raised", "deadline", "contract"]
-    assert "out of memory" in bad[0]["failure"]["message"]
+    assert "out of memory" in first["failure"]["message"]
     for sampler in bad:
         assert sampler["frames"] == []
         assert sampler["relevance"] is sampler["distance_s"] is sampler["overlap"] is None
+    assert len(good["frames"]) == 4
+    assert good["relevance"] is not None
+    assert good["distance_s"] is None, "there is nothing to measure from"
     assert world.counted("framegate_sampler_failures_total") == 0
-
-
-async def test_a_first_sampler_that_fails_leaves_the_others_their_measures(
-    client: httpx.AsyncClient, indexed: IndexedData
-) -> None:
-    document = await compared(client, indexed.short_id, samplers="raising,uniform")
-    assert document["samplers"][1]["relevance"] is not None
-    assert document["samplers"][1]["distance_s"] is None
 
 
 async def test_overruns_here_do_not_open_the_breaker_of_the_answers(
@@ -170,28 +168,31 @@ async def test_without_the_questions_vector_the_others_are_still_compared(
 
 
 @pytest.mark.parametrize(
-    ("query", "headers", "media_type"),
+    ("accept", "media_type"),
     [
-        ({}, {}, "application/json"),
-        ({}, {"Accept": "image/png"}, "image/png"),
-        ({}, {"Accept": "image/svg+xml, application/json;q=0.5"}, "image/svg+xml"),
-        ({}, {"Accept": BROWSER_IMAGE}, "image/png"),
-        ({"format": "json"}, {"Accept": "image/png"}, "application/json"),
-        ({"format": "svg"}, {"Accept": "application/json"}, "image/svg+xml"),
+        ("*/*", "application/json"),
+        ("", "application/json"),
+        ("image/png", "image/png"),
+        ("image/svg+xml, application/json;q=0.5", "image/svg+xml"),
+        (BROWSER_IMAGE, "image/png"),
+        ("text/html", "application/json"),
     ],
 )
-async def test_the_format_decides_and_else_the_accept_header(
-    client: httpx.AsyncClient,
-    indexed: IndexedData,
-    query: dict[str, str],
-    headers: dict[str, str],
-    media_type: str,
+def test_without_a_format_the_accept_header_decides(accept: str, media_type: str) -> None:
+    assert preferred(accept, tuple(MEDIA_TYPES.values())) == media_type
+
+
+async def test_a_format_that_is_asked_for_decides(
+    client: httpx.AsyncClient, indexed: IndexedData
 ) -> None:
-    reply = await get(client, indexed.short_id, **query, headers=headers)
-    assert reply.status_code == 200, reply.text
-    assert reply.headers["Content-Type"] == media_type
-    assert reply.headers["Vary"] == "Accept"
-    assert reply.headers["Cache-Control"] == "no-store"
+    cases = (("json", "image/png"), ("svg", "application/json"), (None, "image/png"))
+    for asked, accept in cases:
+        query = {} if asked is None else {"format": asked}
+        reply = await get(client, indexed.short_id, **query, headers={"Accept": accept})
+        assert reply.status_code == 200, reply.text
+        assert reply.headers["Content-Type"] == MEDIA_TYPES[asked or "png"]
+        assert reply.headers["Vary"] == "Accept"
+        assert reply.headers["Cache-Control"] == "no-store"
 
 
 async def test_a_picture_lets_nothing_run_and_shows_the_videos_frames(
