@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
@@ -115,8 +116,7 @@ class SeenTakes:
 
     def rows(self, take: Take, fps: int) -> FloatArray:
         """float32 `[duration_s * fps, D]`, `fps` 1 or 2. Raises OSError when it was not seen."""
-        rows: FloatArray = np.load(self.file(take))
-        return rows[:: TAKE_FPS // fps]
+        return _loaded(self.file(take))[:: TAKE_FPS // fps]
 
     def see(self, take: Take, encoder: NeedleEncoder) -> None:
         path = self.file(take)
@@ -124,3 +124,10 @@ class SeenTakes:
         part = path.with_suffix(".part.npy")
         np.save(part, encoder.pictures(take.pictures()))
         part.replace(path)
+
+
+@cache
+def _loaded(path: Path) -> FloatArray:
+    """Kept in memory: the takes of all videos together are some tens of megabytes."""
+    rows: FloatArray = np.load(path)
+    return rows

@@ -33,7 +33,7 @@ from benchmarks.needle_metrics import Outcomes, measured, visibility
 from benchmarks.needle_pictures import NEEDLES, Take
 from benchmarks.needle_real_path import real_path_lines
 from benchmarks.needle_report import publish, report_lines
-from benchmarks.needle_samplers import ORACLE, RANDOM, contenders, selects
+from benchmarks.needle_samplers import ORACLE, RANDOM, Select, contenders, selects
 from benchmarks.needle_videos import Scenario, compose, pieces
 from samplers.registry import load_registry
 
@@ -67,7 +67,7 @@ FULL = Plan(
     needle_ids=tuple(needle.id for needle in NEEDLES),
     minutes=(1, 5, 20, 60),
     moments=((1, 1), (2, 1), (4, 1), (2, 2), (4, 4)),
-    seeds=4,
+    seeds=3,
     budgets=(4, 8, 16, 32, 64),
 )
 QUICK = Plan(("cat", "coffee"), (1,), ((2, 1),), seeds=1, budgets=(4, 16))
@@ -101,6 +101,13 @@ def _loaded(encoder: str, folder: Path) -> NeedleEncoder:
     return load_encoder(encoder, folder)
 
 
+@cache
+def _built() -> dict[str, Select]:
+    registry = load_registry()
+    taking_part, _ = contenders(registry)
+    return selects(registry, taking_part)
+
+
 def see(look: Look, seen: SeenTakes, take: Take) -> None:
     """In a worker: embed one take."""
     seen.see(take, look.load())
@@ -110,12 +117,10 @@ def tried(trial: Trial) -> tuple[list[list[tuple[float, ...]]], float]:
     """In a worker: `[labels][budgets]` metrics of one scenario, and how visible its needle is."""
     vector = np.array(trial.question_vector, dtype=np.float32)
     video = compose(trial.scenario, trial.seen, vector)
-    registry = load_registry()
-    taking_part, _ = contenders(registry)
     question = trial.scenario.question
     values = [
         [measured(select(video, question, budget), video) for budget in trial.budgets]
-        for select in selects(registry, taking_part).values()
+        for select in _built().values()
     ]
     return values, visibility(video, question)
 
