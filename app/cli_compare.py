@@ -14,6 +14,7 @@ from app.cli_client import CliError
 from app.cli_ingest import ingest
 from app.cli_options import AsJson, Server, connect
 from app.cli_output import console, error_console
+from app.compare_text import readable, time_text
 
 FORMATS: Final = {".png": "png", ".svg": "svg"}
 ABSENT: Final = "–"
@@ -65,7 +66,7 @@ def show_comparison(document: dict[str, Any]) -> None:
     measures = ("relevance", "redundancy", "shots", f"from {rows[0]['id']}", "ms")
     for name in measures:
         table.add_column(name, justify="right", overflow="fold")
-    table.add_column("frames, seconds", overflow="fold")
+    table.add_column("frames", overflow="fold")
     for row in rows:
         table.add_row(
             row["id"],
@@ -74,35 +75,31 @@ def show_comparison(document: dict[str, Any]) -> None:
             _number(row["scene_coverage"], "{:.0%}"),
             _number(row["distance_s"], "{:.2f} s"),
             f"{row['latency_s'] * 1000:.1f}",
-            _frames_text(row),
+            _frames_text(row, document["duration_s"]),
         )
     console.print(table)
     for text in _remarks(document):
-        console.print(Text(_readable(text), style="yellow"))
+        console.print(Text(readable(text), style="yellow"))
 
 
 def _number(value: float | None, form: str) -> str:
     return ABSENT if value is None else form.format(value)
 
 
-def _frames_text(row: dict[str, Any]) -> Text:
+def _frames_text(row: dict[str, Any], duration_s: float) -> Text:
     if row["failure"] is not None:
-        failure = row["failure"]
-        return Text(_readable(f"failed ({failure['kind']}): {failure['message']}"), style="red")
-    return Text(" ".join(f"{frame['seconds']:.2f}" for frame in row["frames"]))
+        return Text(f"failed: {row['failure']['kind']}", style="red")
+    return Text(", ".join(time_text(frame["seconds"], duration_s) for frame in row["frames"]))
 
 
 def _remarks(document: dict[str, Any]) -> list[str]:
-    notes = [f"{row['id']}: {row['note']}" for row in document["samplers"] if row["note"]]
+    rows = document["samplers"]
+    failures = [f"{row['id']}: {row['failure']['message']}" for row in rows if row["failure"]]
+    notes = [f"{row['id']}: {row['note']}" for row in rows if row["note"]]
     costs = [
         f"{row['id']}: {row['scorer']['calls']} calls of {row['scorer']['model']}, "
         f"{row['scorer']['cached_scores']} scores were cached"
-        for row in document["samplers"]
+        for row in rows
         if row["scorer"]
     ]
-    return [*document["warnings"], *notes, *costs]
-
-
-def _readable(text: str) -> str:
-    """Without what could steer the terminal: samplers and models wrote it."""
-    return "".join(sign if sign.isprintable() else " " for sign in text)
+    return [*document["warnings"], *failures, *notes, *costs]

@@ -17,6 +17,7 @@ from matplotlib import rc_context
 
 from app.compare_canvas import Canvas, Ink, Pixels
 from app.compare_documents import ComparedSamplerDocument, ComparisonDocument, SimilarityDocument
+from app.compare_fonts import font_families
 from app.compare_job import PictureFormat
 from app.compare_layout import (
     LABEL_HEIGHT,
@@ -31,7 +32,6 @@ from app.compare_layout import (
 )
 from app.compare_text import (
     clock_text,
-    font_families,
     readable,
     shortened,
     time_text,

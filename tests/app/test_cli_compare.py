@@ -34,9 +34,10 @@ def test_a_table_is_printed_and_a_picture_written(
     assert run.returncode == 0, run.stderr
     assert "from uniform" in run.stdout
     lines = {line.split()[0]: line for line in run.stdout.splitlines() if line.strip()}
-    assert "2.50 7.50 12.50 17.50" in lines["uniform"]
+    assert "2.50 s, 7.50 s, 12.50 s, 17.50 s" in lines["uniform"]
     assert "100%" in lines["aks"]
-    assert "failed (raised)" in lines["raising"]
+    assert "failed: raised" in lines["raising"]
+    assert "out of memory" in run.stdout
     assert out.read_bytes().startswith(b"\x89PNG")
     assert f"Wrote {out}" in run.stderr
 

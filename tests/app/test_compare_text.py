@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.compare_text import (
-    FONT,
-    _signs,
     clock_text,
-    font_families,
     readable,
     shortened,
     time_text,
@@ -69,14 +64,3 @@ def test_what_is_readable_is_one_line_of_signs(text: str) -> None:
     assert "\n" not in shown
     assert "\x1b" not in shown
     assert "\u202e" not in shown
-
-
-def test_the_shipped_font_is_asked_first_and_alone_where_it_has_all_signs() -> None:
-    assert font_families("Où est le vélo? Где? 2 × 3") == [FONT]
-    assert font_families("自転車")[0] == FONT
-
-
-def test_a_font_that_is_gone_or_damaged_has_no_signs(tmp_path: Path) -> None:
-    (tmp_path / "damaged.ttf").write_bytes(b"no font")
-    for name in ("damaged.ttf", "gone.ttf"):
-        assert _signs(str(tmp_path / name)) == frozenset()
