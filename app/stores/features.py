@@ -21,6 +21,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from app.stores.array_file import open_array
 from app.stores.layout import DataLayout
 from samplers.contract import FeaturesMissingError, FloatArray
 
@@ -163,7 +164,7 @@ class FeatureStore:
     def _stored(path: Path) -> npt.NDArray[np.float16]:
         """The file as a memory map. A file that is absent or no float16 array counts as missing."""
         try:
-            stored: npt.NDArray[np.float16] = np.load(path, mmap_mode="r")
+            stored: npt.NDArray[np.float16] = open_array(path, mmap_mode="r")
         except (OSError, ValueError, EOFError) as exc:
             raise FeaturesMissingError(f"no features at {path.name}") from exc
         if stored.dtype != np.float16:

@@ -28,6 +28,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from app.stores.array_file import open_array
 from app.stores.layout import FORMAT, DataLayout
 from samplers.contract import IndexArray, Scene, TimeArray
 
@@ -104,8 +105,8 @@ def read_frame_table(folder: Path) -> FrameTable:
     values = json.loads((folder / TABLE).read_bytes())
     return FrameTable(
         **values,
-        timestamps_s=np.load(folder / TIMESTAMPS, mmap_mode="r"),
-        candidates=np.load(folder / CANDIDATES, mmap_mode="r"),
+        timestamps_s=open_array(folder / TIMESTAMPS, mmap_mode="r"),
+        candidates=open_array(folder / CANDIDATES, mmap_mode="r"),
     )
 
 
@@ -169,7 +170,7 @@ class PicturePack:
     """The candidates' pictures of a published folder: upright, square pixels, JPEG. Thread-safe."""
 
     def __init__(self, folder: Path) -> None:
-        self._offsets: IndexArray = np.load(folder / OFFSETS)
+        self._offsets: IndexArray = open_array(folder / OFFSETS)
         self._bytes = np.memmap(folder / PICTURES, dtype=np.uint8, mode="r")
 
     @property
