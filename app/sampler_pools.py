@@ -11,6 +11,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from app.model_selections import prepare_model_process, run_model_task
 from app.sampler_table import SamplerTable
 from app.scorer.spec import ScorerSpec
 from app.select_frames import (
@@ -19,7 +20,14 @@ from app.select_frames import (
     SelectionRequest,
     run_checked,
 )
-from app.selection_processes import SamplerTarget, SelectionProcesses, SelectionTask
+from app.selection_processes import (
+    ProcessWork,
+    SamplerTarget,
+    SelectionProcesses,
+    SelectionTask,
+    load_samplers,
+    run_task,
+)
 from app.settings import Settings
 from observability.names import SamplerFailure
 from observability.stages import inject_context, run_in_thread
@@ -56,8 +64,13 @@ class SamplerPools:
         outside = tuple(
             entry.target for entry in table.registry.entries.values() if not entry.is_builtin
         )
-        self._processes = SelectionProcesses(sizes.processes, outside, None)
-        self._model_processes = SelectionProcesses(sizes.model_processes, outside, scorer)
+        self._processes = SelectionProcesses(
+            sizes.processes, ProcessWork(run_task, load_samplers, (outside,))
+        )
+        self._model_processes = SelectionProcesses(
+            sizes.model_processes,
+            ProcessWork(run_model_task, prepare_model_process, (outside, scorer)),
+        )
         if outside:
             self._processes.start()
         if scorer is not None and any(table.uses_scorer(one) for one in table.ids):

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import lru_cache
 
 from pebble import ProcessExpired, ProcessPool
 
-from app.scorer.backend import process_backend
-from app.scorer.frame_scorer import OpenAIFrameScorer, ScoredSelection, open_frame_scorer
-from app.scorer.spec import SCORER_SHARE, ScoreNamespace, ScorerSpec
+from app.scorer.spec import ScorerSpec
 from app.select_frames import (
     CheckedSelection,
     SelectionFailedError,
@@ -24,7 +22,7 @@ from app.stores.library import open_video_handle
 from app.stores.video_handle import VideoHandleSpec
 from observability.names import SamplerFailure
 from observability.stages import extracted_context
-from samplers.contract import Sampler, SamplerError, Scene
+from samplers.contract import FrameScorer, Sampler, SamplerError, Scene
 from samplers.registry import SamplerEntry, load_registry
 
 PROCESS_START_S = 5.0
@@ -55,6 +53,11 @@ class SelectionTask:
     scenes: list[Scene] | None
     trace_context: Mapping[str, str]
 
+    def request(self) -> SelectionRequest:
+        """Raises FileNotFoundError when the video is gone."""
+        video = open_video_handle(self.video)
+        return SelectionRequest(video, self.query, self.budget, self.scenes)
+
 
 @lru_cache(maxsize=64)
 def _entry(target: str, *, is_builtin: bool) -> SamplerEntry:
@@ -62,39 +65,42 @@ def _entry(target: str, *, is_builtin: bool) -> SamplerEntry:
     return next(entry for entry in registry.entries.values() if entry.target == target)
 
 
-@lru_cache(maxsize=64)
-def _sampler(target: SamplerTarget) -> Sampler:
-    return _built(target, None)
-
-
-def _built(target: SamplerTarget, scorer: OpenAIFrameScorer | None) -> Sampler:
+def built_sampler(target: SamplerTarget, scorer: FrameScorer | None = None) -> Sampler:
+    """Raises `SamplerError`."""
     entry = _entry(target.target, is_builtin=target.is_builtin)
     return entry.build(dict(target.options), encoder=target.encoder, scorer=scorer)
 
 
+@lru_cache(maxsize=64)
+def _kept_sampler(target: SamplerTarget) -> Sampler:
+    return built_sampler(target)
+
+
 def run_task(task: SelectionTask, deadline_s: float) -> CheckedSelection:
-    """In the selection process. Raises `SelectionFailedError`."""
+    """In the selection process, which is killed after `deadline_s`. Raises
+    `SelectionFailedError`."""
+    del deadline_s
     try:
-        video = open_video_handle(task.video)
-        request = SelectionRequest(video, task.query, task.budget, task.scenes)
-        with extracted_context(task.trace_context):
-            if task.scorer is None:
-                return run_checked(_sampler(task.sampler), request)
-            selection = ScoredSelection(
-                task.video, ScoreNamespace.ANSWERS, SCORER_SHARE * deadline_s
-            )
-            scorer = open_frame_scorer(task.scorer, selection)
-            # Built anew: the scorer has this selection's deadline, and its bill.
-            return run_checked(_built(task.sampler, scorer), request, lambda: scorer.cost)
+        sampler, request = _kept_sampler(task.sampler), task.request()
     except (SamplerError, OSError) as exc:
         raise SelectionFailedError(SamplerFailure.DEPENDENCY, str(exc)) from None
+    with extracted_context(task.trace_context):
+        return run_checked(sampler, request)
 
 
-def prepare_process(outside_targets: tuple[str, ...], scorer: ScorerSpec | None) -> None:
+def load_samplers(outside_targets: tuple[str, ...]) -> None:
     """In the selection process, at its start: what a first selection would wait for."""
     load_registry(outside_targets)
-    if scorer is not None:
-        process_backend(scorer)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessWork:
+    """What a pool's processes do; functions of a module, so that they import no more than that."""
+
+    run: Callable[[SelectionTask, float], CheckedSelection]
+    prepare: Callable[..., None]
+    """Called once in each process, with `arguments`."""
+    arguments: tuple[object, ...]
 
 
 class SelectionProcesses:
@@ -103,21 +109,19 @@ class SelectionProcesses:
     `num_restarts`: processes that ended, or were killed, and were started again.
     """
 
-    def __init__(
-        self, num_processes: int, outside_targets: tuple[str, ...], scorer: ScorerSpec | None
-    ) -> None:
+    def __init__(self, num_processes: int, work: ProcessWork) -> None:
         """None starts before `start` or the first selection."""
         self.num_restarts = 0
-        self._preparation = (outside_targets, scorer)
+        self._work = work
         self._pool = ProcessPool(
             max_workers=num_processes,
-            initializer=prepare_process,
-            initargs=self._preparation,
+            initializer=work.prepare,
+            initargs=work.arguments,
             context=multiprocessing.get_context("spawn"),
         )
 
     def start(self) -> None:
-        self._pool.schedule(prepare_process, args=self._preparation)
+        self._pool.schedule(self._work.prepare, args=self._work.arguments)
 
     async def run(self, task: SelectionTask, deadline_s: float) -> CheckedSelection:
         """The checked selection. Raises `SelectionFailedError`, or `TimeoutError`.
@@ -127,10 +131,16 @@ class SelectionProcesses:
         # The pool's clock starts when a process takes the task up, and kills it; ours bounds the
         # wait for a process, which is being started anew when the one before was killed.
         future: Future[CheckedSelection] = self._pool.schedule(
-            run_task, args=(task, deadline_s), timeout=deadline_s
+            self._work.run, args=(task, deadline_s), timeout=deadline_s
         )
         try:
             return await _within(future, deadline_s + PROCESS_START_S)
+        except _NeverStartedError as exc:
+            # Samplers that ask a model wait for each other, which is nobody's fault; others wait
+            # only for a process that must be started again and again.
+            if task.scorer is None:
+                raise TimeoutError from exc
+            raise SelectionFailedError(SamplerFailure.DEPENDENCY, str(exc)) from exc
         except TimeoutError:
             self.num_restarts += 1
             raise
@@ -145,9 +155,12 @@ class SelectionProcesses:
         self._pool.join()
 
 
+class _NeverStartedError(Exception):
+    """No process took the task up in time."""
+
+
 async def _within(future: Future[CheckedSelection], wait_s: float) -> CheckedSelection:
-    """Raises `SelectionFailedError` where no process took the task up: that is not its sampler's
-    fault."""
+    """Raises `TimeoutError`, `_NeverStartedError` and what the task raises."""
     waiting = asyncio.wrap_future(future)
     try:
         done, _ = await asyncio.wait({waiting}, timeout=wait_s)
@@ -155,8 +168,6 @@ async def _within(future: Future[CheckedSelection], wait_s: float) -> CheckedSel
             return waiting.result()
         if future.running():
             raise TimeoutError
-        raise SelectionFailedError(
-            SamplerFailure.DEPENDENCY, f"every selection process was busy for {wait_s:g} s"
-        )
+        raise _NeverStartedError(f"every selection process was busy for {wait_s:g} s")
     finally:
         waiting.cancel()
