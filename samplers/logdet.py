@@ -89,7 +89,6 @@ def greedy_rows(objective: LogDetObjective, count: int, first: int | None = None
         while len(everything.picks) < count and everything.is_open.any():
             batch = _next_batch(everything, objective.kernel, count, first)
             everything.choose(batch, objective.kernel)
-            first = None
     return everything.picks
 
 

@@ -122,6 +122,18 @@ def test_a_first_row_is_chosen_before_better_ones() -> None:
     assert greedy_rows(objective_of(kernel, np.array([1.0, 0.0, 2.0])), 2, first=1) == [1, 2]
 
 
+def test_a_first_row_need_not_be_among_the_leaders() -> None:
+    bonus = np.linspace(1, 0, 3 * LEADERS)
+    picks = greedy_rows(objective_of(np.eye(len(bonus)), bonus), 4, first=len(bonus) - 1)
+    assert picks == [len(bonus) - 1, 0, 1, 2]
+
+
+def test_what_rounding_takes_below_the_jitter_counts_as_the_jitter() -> None:
+    kernel = np.array([[1.0, 1.01, 0.0], [1.01, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    bonus = np.array([20.0, 10.0, 0.0])
+    assert greedy_rows(objective_of(kernel, bonus), 3) == [0, 1, 2]
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_rows_that_are_not_finite_are_never_chosen_and_spoil_no_other(bad: float) -> None:
     rows = unit_rows(12, 6, seed=3)
