@@ -6,8 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.app.engine import RunningEngine
+
+# How long an example takes on a busy machine says nothing about the code: timings decide no test.
+settings.register_profile("framegate", deadline=None)
+settings.load_profile("framegate")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
