@@ -112,6 +112,19 @@ def test_marginal_relevance_without_redundancy_is_relevance() -> None:
     assert picks == np.argsort(-relevance)[:5].tolist()
 
 
+def test_a_similarity_that_is_no_number_counts_as_full_likeness() -> None:
+    similarities = np.array([[1.0, np.nan, 0.2], [np.nan, np.nan, np.nan], [0.2, np.nan, 1.0]])
+    picks = mmr_rows(np.array([1.0, 0.6, 0.5]), lambda row: similarities[row], 2, 0.5)
+    assert picks == [0, 2]
+
+
+def test_of_three_segments_none_is_left_out() -> None:
+    scores = np.concatenate([np.full(50, 0.9), np.linspace(0, 0.1, 5), np.full(50, 0.8)])
+    starts, caps = np.array([0, 50, 55]), np.array([50, 5, 50])
+    quotas = segment_quotas(scores, starts, 12, SegmentRule(strictness=0.5), caps)
+    assert quotas.min() > 0
+
+
 def test_unimportant_segments_get_no_frame() -> None:
     parts = [np.full(100, 0.9), np.full(100, 0.8), np.full(100, 0.85), np.linspace(0, 0.3, 9)]
     scores = np.concatenate(parts)
