@@ -30,12 +30,13 @@ from tests.app.rogue_samplers import TARGETS
 pytestmark = pytest.mark.anyio
 
 BROWSER_IMAGE = "image/avif,image/webp,image/apng,image/svg+xml,image/*,*/*;q=0.8"
+VARIANT = "aks@t1=0.2,all_depth=3"
 PNG_START = b"\x89PNG\r\n"
 
 
 @pytest.fixture
 def world(tmp_path: Path, indexed: IndexedData) -> AnswerWorld:
-    variants: dict[str, dict[str, object]] = {"aks@t1=0.2": {}}
+    variants: dict[str, dict[str, object]] = {VARIANT: {}}
     return build_world(tmp_path / "data", indexed, sampler_options=variants)
 
 
@@ -68,7 +69,7 @@ async def compared(client: httpx.AsyncClient, video_id: str, **query: Any) -> di
 async def test_each_sampler_chooses_what_it_would_choose_for_an_answer(
     client: httpx.AsyncClient, indexed: IndexedData
 ) -> None:
-    document = await compared(client, indexed.long_id, samplers="uniform,aks@t1=0.2,bolt")
+    document = await compared(client, indexed.long_id, samplers=f"uniform,{VARIANT},bolt")
     for sampler in document["samplers"]:
         answer = await ask(client, indexed.long_id, sampler=sampler["id"], budget=4)
         assert [frame["index"] for frame in sampler["frames"]] == [
@@ -76,7 +77,7 @@ async def test_each_sampler_chooses_what_it_would_choose_for_an_answer(
         ]
         assert sampler["failure"] is None
         assert sampler["latency_s"] > 0
-    assert [sampler["id"] for sampler in document["samplers"]] == ["uniform", "aks@t1=0.2", "bolt"]
+    assert [sampler["id"] for sampler in document["samplers"]] == ["uniform", VARIANT, "bolt"]
     assert document["samplers"][1]["options"]["t1"] == 0.2
 
 
