@@ -24,7 +24,7 @@ from app.sampler_table import load_sampler_table
 from app.settings import SettingsError, changed_settings, load_settings
 from app.supervise.services import serve as serve_forever
 from app.supervise.services import stop as stop_service
-from flags.check import check_flag_text
+from flags.check import check_flag_text, check_lacks
 from flags.findings import Severity
 from flags.provider import MAX_FLAG_FILE_BYTES
 from flags.stamped_file import StampedFile, UnreadableFileError
@@ -121,14 +121,18 @@ def flags_check(
 ) -> None:
     """Find what would go wrong with a flag file, silently or not, before it is put in place."""
     settings = load_settings()
-    known = load_sampler_table(settings.extra_sampler_targets, settings.sampler_options).ids
+    table = load_sampler_table(
+        settings.extra_sampler_targets,
+        settings.sampler_options,
+        has_scorer=settings.scorer_url is not None,
+    )
     try:
         content = StampedFile(file, max_bytes=MAX_FLAG_FILE_BYTES).read()
     except UnreadableFileError as exc:
         raise CliError(f"{file} cannot be read: {exc}.") from exc
     if content is None:
         raise CliError(f"{file} cannot be read: there is no such file.")
-    findings = check_flag_text(content, known)
+    findings = [*check_flag_text(content, table.ids), *check_lacks(content, table.why_unusable)]
     for finding in findings:
         colour = "red" if finding.severity is Severity.ERROR else "yellow"
         console.print(str(finding), style=colour, highlight=False)

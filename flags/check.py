@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -57,6 +57,30 @@ def check_flag_text(text: str | bytes, known_samplers: frozenset[str]) -> list[F
         return exc.findings
     findings = [*_check_top_level(document), *_check_flags(document.get("flags"), known_samplers)]
     return findings if errors_of(findings) else [*findings, *_try_engine(document)]
+
+
+def check_lacks(text: str | bytes, why_unusable: Callable[[str], str | None]) -> list[Finding]:
+    """Samplers in the text of a flag file that lack something here: `uniform` would stand in.
+
+    `why_unusable` says what a sampler lacks, None where it may be served. Raises nothing, whatever
+    the text.
+    """
+    try:
+        flags = parse_flag_text(text).get("flags")
+    except RefusedFlagsError:
+        return []
+    return [finding for key in (SAMPLER, SHADOW) for finding in _lacks(flags, key, why_unusable)]
+
+
+def _lacks(flags: Json, key: str, why_unusable: Callable[[str], str | None]) -> Iterator[Finding]:
+    flag = flags.get(key) if isinstance(flags, dict) else None
+    variants = flag.get("variants") if isinstance(flag, dict) else None
+    for name, value in variants.items() if isinstance(variants, dict) else ():
+        lack = why_unusable(value) if isinstance(value, str) else None
+        if lack is not None:
+            at = f'$.flags["{key}"].variants["{name}"]'
+            fix = "Mend that, or serve another sampler"
+            yield warning(at, f"{value!r} cannot be served here: {lack}", fix)
 
 
 def check_change(old: str | bytes, new: str | bytes) -> list[Finding]:

@@ -142,6 +142,23 @@ def test_a_bad_flag_file_is_found_out(framegate: CommandLine, tmp_path: Path) ->
     assert "weight" in run.stdout
 
 
+def test_a_flag_file_that_serves_what_lacks_a_model_is_warned_of(
+    framegate: CommandLine, tmp_path: Path
+) -> None:
+    path = tmp_path / "flags.json"
+    path.write_text(json.dumps(serving_sampler("m-llm")))
+    without = framegate("flags", "check", str(path))
+    framegate.environment |= {
+        "FRAMEGATE_SCORER_URL": "http://scorer.example",
+        "FRAMEGATE_SCORER_MODEL": "vlm",
+    }
+    with_model = framegate("flags", "check", str(path))
+
+    assert (without.returncode, with_model.returncode) == (0, 0)
+    assert "FRAMEGATE_SCORER_URL" in without.stdout
+    assert "no findings" in with_model.stdout
+
+
 def test_a_flag_file_may_name_an_outside_sampler(framegate: CommandLine, tmp_path: Path) -> None:
     path = tmp_path / "flags.json"
     path.write_text(json.dumps(serving_sampler("first-frames")))

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flags.check import MAX_DEPTH, RefusedFlagsError, check_change, check_flag_text
+from flags.check import (
+    MAX_DEPTH,
+    RefusedFlagsError,
+    check_change,
+    check_flag_text,
+    check_lacks,
+)
 from flags.findings import Finding, Severity, errors_of
 from flags.keys import RATE_KEYS
 from flags.provider import DEFAULT_FLAGS_PATH
@@ -49,6 +55,27 @@ def test_a_variant_that_is_not_declared_is_refused_with_how_to_declare_it(
 ) -> None:
     [finding] = check(serving(sampler_id))
     assert fix in str(finding)
+
+
+@pytest.mark.parametrize(
+    ("content", "num_warnings"),
+    [
+        (serving("bolt"), 1),
+        (document(flag("bolt", "aks"), flag("bolt", "off")), 2),
+        (serving("aks"), 0),
+        ({}, 0),
+        ({"flags": []}, 0),
+        ({"flags": {"video.sampler": {"variants": ["bolt"]}}}, 0),
+        ({"flags": {"video.sampler": "bolt", "other": flag("bolt")}}, 0),
+        ("no JSON", 0),
+    ],
+    ids=str,
+)
+def test_a_sampler_that_lacks_something_here_is_warned_of(content: Any, num_warnings: int) -> None:
+    text = content if isinstance(content, str) else json.dumps(content)
+    found = check_lacks(text, {"bolt": "it asks a model"}.get)
+    assert [finding.severity for finding in found] == [Severity.WARNING] * num_warnings
+    assert all("it asks a model" in str(finding) for finding in found)
 
 
 def test_a_declared_variant_may_be_served_and_dealt() -> None:
