@@ -64,7 +64,7 @@ def test_a_flag_sends_an_answer_to_it(environment: CleanEnvironment, tmp_path: P
         before = service.ask(video_id)["sampler"]
         put_flags(service.data_dir / "flags.json", serving(SAMPLER_ID))
         sampler = service.ask(video_id)["sampler"]
-        asked = {"question": "Where is it?", "samplers": f"{SAMPLER_ID},aks", "budget": 4}
+        asked = {"question": "Where is it?", "samplers": f"{SAMPLER_ID},aks", "budget": "4"}
         compared = service.http.get(f"/v1/videos/{video_id}/compare", params=asked).json()
         listed = service.http.get("/v1/samplers").json()["samplers"]
 
