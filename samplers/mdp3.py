@@ -109,7 +109,7 @@ class Mdp3Sampler:
             },
         )
         segment_size: int = field(
-            default=ONE_SEGMENT,
+            default=32,
             metadata={
                 "doc": "candidates per segment, 2 to 512: frames must differ from those of their "
                 "segment and the last one before it; -1: one segment, from all others"

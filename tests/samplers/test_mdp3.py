@@ -82,7 +82,7 @@ def test_a_frame_nearer_to_the_question_is_worth_more() -> None:
 def test_every_choice_is_the_best_one_by_the_definition(query: str | None, seed: int) -> None:
     video = make_video(40, seed=seed, dimension=32)
     expected = video.candidates[naive_rows(video, query, 7)].tolist()
-    assert sampler().select(video, query, 7, None) == expected
+    assert sampler(segment_size=-1).select(video, query, 7, None) == expected
 
 
 def test_a_high_lambda_is_diversity_and_a_low_one_relevance() -> None:
@@ -101,7 +101,7 @@ def test_a_high_lambda_is_diversity_and_a_low_one_relevance() -> None:
 
 def test_one_segment_for_all_candidates_is_no_segment() -> None:
     video = make_video(60, seed=8, dimension=32)
-    assert sampler(segment_size=512).select(video, "q", 9, None) == sampler().select(
+    assert sampler(segment_size=512).select(video, "q", 9, None) == sampler(segment_size=-1).select(
         video, "q", 9, None
     )
 
