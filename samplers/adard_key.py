@@ -123,7 +123,7 @@ class AdardKeySampler:
             default=0.05, metadata={"doc": "least weight under `vb-scale`, not negative"}
         )
         lambda_max: float = field(
-            default=0.6, metadata={"doc": "largest weight under `vb-scale`, up to 100"}
+            default=0.1, metadata={"doc": "largest weight under `vb-scale`, up to 100"}
         )
         alpha: float = field(
             default=2.0,

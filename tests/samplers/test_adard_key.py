@@ -150,7 +150,17 @@ def test_a_relevant_frame_is_chosen_when_the_gate_is_open() -> None:
     scored = replace(video, fixed_scores=spike(200, 77).astype(np.float32))
     selection = sampler().select_with_note(scored, "q", 4, None)
     assert int(video.candidates[77]) in selection.indices
-    assert selection.note == "gate open: relevance + 0.6 * diversity"
+    assert selection.note == "gate open: relevance + 0.1 * diversity"
+
+
+def test_the_gate_opens_when_the_threshold_is_reached() -> None:
+    video = make_video(60, seed=2)
+    scored = replace(video, fixed_scores=spike(60, 7).astype(np.float32))
+    best = float(scored.scores("default", "q").max())
+    for tau, word in ((best, "open"), (best + 1e-6, "closed")):
+        note = sampler(gate="score", tau=tau).select_with_note(scored, "q", 4, None).note
+        assert note is not None
+        assert note.startswith(f"gate {word}")
 
 
 def test_a_closed_gate_drops_relevance() -> None:
