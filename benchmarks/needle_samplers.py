@@ -31,14 +31,10 @@ OPTION_SETS: Mapping[str, tuple[Mapping[str, object], ...]] = MappingProxyType(
             {"all_depth": 3},
         ),
         "bolt": ({"scene_hints": False}, {"power": 1.0}, {"power": 6.0}, {"power": 12.0}),
-        "topk": (
-            {"gap_share": 0.0},
-            {"gap_share": 0.5},
-            {"gap_share": 0.5, "max_gap_s": 16.0},
-        ),
-        "q-frame": ({"tau": 0.4},),
-        "adard-key": ({"gate": "off"}, {"lambda_rule": "fixed", "lambda_fixed": 0.05}),
-        "mdp3": ({"relevance_lambda": 0.05},),
+        "topk": ({"gap_share": 0.0}, {"gap_share": 0.25}, {"max_gap_s": 16.0}),
+        "q-frame": ({"tau": 0.8},),
+        "adard-key": ({"lambda_max": 0.6}, {"gate": "off"}),
+        "mdp3": ({"segment_size": -1},),
         "wfs": ({"redundancy": "time"},),
         "auto": ({"one_moment": "gift"},),
     }
