@@ -47,9 +47,12 @@ def detected_start_rows(embeddings: FloatArray, prominence: float) -> IndexArray
     """
     stride = -(-len(embeddings) // MOST_COMPARED_ROWS)
     compared = embeddings[::stride]
-    change = 1.0 - np.einsum("ij,ij->i", compared[:-1], compared[1:])
+    with np.errstate(invalid="ignore", over="ignore"):
+        change = 1.0 - np.einsum("ij,ij->i", compared[:-1], compared[1:])
+    # Rows that are not finite show no change that could be told.
+    change = np.where(np.isfinite(change), np.maximum(change, 0.0), 0.0)
     # Stillness before and after, so that a change at either end is a peak too.
-    peaks = prominent_peaks(np.pad(np.maximum(change, 0.0), 1), prominence)
+    peaks = prominent_peaks(np.pad(change, 1), prominence)
     starts: IndexArray = np.concatenate([[0], peaks * stride]).astype(np.int64)
     return starts
 

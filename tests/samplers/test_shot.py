@@ -150,3 +150,10 @@ def test_a_query_without_scores_is_reported_as_missing_features() -> None:
 def test_a_prominence_out_of_range_is_refused(prominence: float) -> None:
     with pytest.raises(InvalidOptionsError, match="prominence"):
         ShotSampler.Options(prominence=prominence)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_rows_that_are_not_finite_hide_no_other_boundary(bad: float) -> None:
+    looks = np.repeat(np.eye(3, dtype=np.float32), 10, axis=0)
+    looks[4] = bad
+    assert detected_start_rows(looks, 0.1).tolist() == [0, 10, 20]
