@@ -40,6 +40,8 @@ OPTION_SETS: Mapping[str, tuple[Mapping[str, object], ...]] = MappingProxyType(
     }
 )
 """Beside each sampler's defaults, which always take part."""
+WITHOUT_SHOTS = ("fused", "aks", "shot")
+"""Take part a second time without being told the shots, which are exact in these videos."""
 
 Select = Callable[[NeedleVideo, str, int], list[int]]
 
@@ -51,6 +53,7 @@ class Contender:
     label: str
     sampler_id: str
     options: Mapping[str, object] = field(default_factory=dict)
+    is_told_shots: bool = True
 
 
 def contenders(registry: Registry) -> tuple[list[Contender], list[str]]:
@@ -64,6 +67,10 @@ def contenders(registry: Registry) -> tuple[list[Contender], list[str]]:
                 taking_part.append(contender)
             else:
                 left_out.append(f"{contender.label}: {reason}")
+    taking_part += [
+        Contender(f"{sampler_id} (no shots)", sampler_id, is_told_shots=False)
+        for sampler_id in WITHOUT_SHOTS
+    ]
     unknown = sorted(OPTION_SETS.keys() - set(registry.ids))
     return taking_part, left_out + [f"{sampler_id}: no such sampler" for sampler_id in unknown]
 
@@ -73,7 +80,7 @@ def selects(registry: Registry, taking_part: list[Contender]) -> dict[str, Selec
     chosen: dict[str, Select] = {ORACLE: _oracle, RANDOM: _random}
     for contender in taking_part:
         sampler = registry.build(contender.sampler_id, contender.options, encoder=ENCODER)
-        chosen[contender.label] = partial(_selected, sampler.select)
+        chosen[contender.label] = partial(_selected, sampler.select, contender.is_told_shots)
     return chosen
 
 
@@ -95,9 +102,13 @@ def _reason_to_leave_out(registry: Registry, contender: Contender) -> str | None
 
 
 def _selected(
-    select: Callable[..., list[int]], video: NeedleVideo, question: str, budget: int
+    select: Callable[..., list[int]],
+    is_told_shots: bool,
+    video: NeedleVideo,
+    question: str,
+    budget: int,
 ) -> list[int]:
-    return select(video, question, budget, list(video.scenes))
+    return select(video, question, budget, list(video.scenes) if is_told_shots else None)
 
 
 def _random(video: NeedleVideo, question: str, budget: int) -> list[int]:
