@@ -174,7 +174,8 @@ def _loss_lines(outcomes: Outcomes, order: Sequence[str]) -> list[str]:
             texts.append(f"- {_named(label)} ({where})")
     if not texts:
         return []
-    return [f"**Fewer than `{BASELINE}`** (length, what is shown: budgets):", "", *texts, ""]
+    title = f"Where samplers find fewer than <code>{BASELINE}</code> (length, shown: budgets)"
+    return [f"<details><summary>{title}</summary>", "", *texts, "", "</details>", ""]
 
 
 def _table(order: Sequence[str], columns: dict[str, dict[str, str]]) -> list[str]:
