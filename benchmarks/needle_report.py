@@ -130,7 +130,7 @@ def _budget_table(outcomes: Outcomes, order: Sequence[str]) -> list[str]:
 
 
 def _points(share: float) -> str:
-    return f"{100 * share:+.0f}"
+    return f"{round(100 * share):+d}"
 
 
 def _split_table(outcomes: Outcomes, order: Sequence[str], budget: int) -> list[str]:
@@ -297,7 +297,7 @@ def draw(outcomes: Outcomes, path: Path) -> None:
     drawn = BytesIO()
     figure.savefig(drawn, dpi=90)
     # A page's picture: a few colours are enough, and a quarter of the bytes.
-    Image.open(drawn).convert("RGB").quantize(64).save(path, optimize=True)
+    Image.open(drawn).convert("RGB").quantize(128).save(path, optimize=True)
 
 
 def _heat_map(
@@ -311,7 +311,9 @@ def _heat_map(
     axes.imshow(gains, cmap="RdBu", vmin=-60, vmax=60, aspect="auto")
     for (row, column), gain in np.ndenumerate(gains):
         colour = "white" if abs(gain) > 40 else "black"
-        axes.text(column, row, f"{gain:+.0f}", ha="center", va="center", fontsize=7, color=colour)
+        axes.text(
+            column, row, f"{round(gain):+d}", ha="center", va="center", fontsize=7, color=colour
+        )
     per_group = len(outcomes.budgets)
     axes.set_xticks(range(gains.shape[1]), [str(b) for b in outcomes.budgets] * len(groups))
     axes.set_yticks(range(len(order)), order)
