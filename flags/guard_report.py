@@ -84,6 +84,18 @@ class GuardReport:
     guards: tuple[GuardResult, ...]
     sample_ratio: SampleRatio
 
+    @property
+    def failing(self) -> tuple[str, ...]:
+        """The guards whose fail rolls back."""
+        is_mismatch = self.sample_ratio.is_mismatch
+        return tuple(
+            result.guard
+            for result in self.guards
+            if result.decides
+            and result.verdict is Verdict.FAIL
+            and not (is_mismatch and result.is_relative)
+        )
+
     def to_document(self) -> dict[str, object]:
         """JSON-able, without NaN or infinities: those become None."""
         return {key: _finite(value) for key, value in asdict(self).items()}

@@ -6,7 +6,7 @@ process may make it, and the next one goes on where a crash interrupted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -27,6 +27,7 @@ from flags.rollout_changes import (
     started,
 )
 from flags.rollout_checks import Surroundings, start_refusals
+from flags.rollout_flags import FlagsNow, flags_now, own_step
 from flags.rollout_interruptions import Interruptions, is_interrupted
 from flags.rollout_journal import Journal, is_foreign
 from flags.rollout_needs import NoSuchRolloutError, RolloutNeeds, RolloutRefusedError
@@ -189,14 +190,7 @@ class RolloutController:
         with self._recovered():
             if store.active_rollout() != rollout:
                 return None
-            steps = store.rollout_steps(rollout.rollout_id)
-            content = self._interruptions.content()
-            interruption = self._interruptions.change(rollout, steps, content)
-            if interruption is not None:
-                return self._journal.carry_out(interruption, content)
-            if content is None or is_interrupted(steps):
-                return None
-            return self._due(rollout, report, content)
+            return self._take_step(rollout, report)
 
     def find(self, rollout_id: str) -> Rollout:
         """Raises `NoSuchRolloutError`."""
@@ -204,6 +198,10 @@ class RolloutController:
         if rollout is None:
             raise NoSuchRolloutError(f"There is no rollout {rollout_id}.")
         return rollout
+
+    def flags_now(self, rollout: Rollout) -> FlagsNow:
+        """What the flag file and the kill switch say of it now."""
+        return flags_now(self._needs, rollout, self._needs.store.rollout_steps(rollout.rollout_id))
 
     def judge(self, rollout: Rollout) -> GuardReport:
         """What the guards say of the running stage now."""
@@ -217,9 +215,23 @@ class RolloutController:
             self._journal.recover()
             yield
 
+    def _take_step(self, rollout: Rollout, report: GuardReport) -> RolloutStep | None:
+        steps = self._needs.store.rollout_steps(rollout.rollout_id)
+        content = self._interruptions.content()
+        if content is not None and self._may_answer(rollout, content, report):
+            return self._guard_rolls_back(rollout, steps, content, report)
+        change = self._interruptions.change(rollout, steps, content)
+        change = change or self._interruptions.unanswered(rollout, steps, content, report)
+        if change is not None:
+            return self._journal.carry_out(change, content)
+        if content is None or is_interrupted(steps):
+            return None
+        return self._due(rollout, report, content)
+
     def _due(self, rollout: Rollout, report: GuardReport, content: bytes) -> RolloutStep | None:
         """The step that the verdict asks for. A paused rollout is still rolled back."""
         if report.verdict is Verdict.FAIL:
+            # Not done before, so the file has errors: this raises what they are.
             return self._roll_back(rollout, content, automatic(report.reason), report=report)
         if rollout.state is RolloutState.PAUSED:
             return None
@@ -235,6 +247,22 @@ class RolloutController:
             return None
         change = raised(rollout, self._needs.clock(), automatic(report.reason), report)
         return self._journal.carry_out(change, content)
+
+    def _may_answer(self, rollout: Rollout, content: bytes, report: GuardReport) -> bool:
+        is_failing = report.verdict is Verdict.FAIL
+        return is_failing and self._interruptions.may_roll_back(rollout, content)
+
+    def _guard_rolls_back(
+        self,
+        rollout: Rollout,
+        steps: Sequence[RolloutStep],
+        content: bytes,
+        report: GuardReport,
+    ) -> RolloutStep:
+        why = report.reason
+        if is_foreign(own_step(steps), content):
+            why += f" The flag file was edited by hand and still dealt `{rollout.plan.candidate}`."
+        return self._roll_back(rollout, content, automatic(why), report=report)
 
     def _may_leave_stage(self, rollout: Rollout, report: GuardReport) -> bool:
         dwelt_s = self._needs.clock() - rollout.stage_started_s

@@ -212,8 +212,7 @@ def dealt_anew(rollout: Rollout, serving: Serving, now_s: float, by: By) -> Chan
     Raises `RolloutRefusedError` where the flag file serves something that is not the rollout's.
     """
     plan = rollout.plan
-    is_ours = serving.samplers <= {plan.candidate, plan.control}
-    if not serving.is_enabled or not is_ours or serving.default != plan.control:
+    if not is_resumable(rollout, serving):
         raise RolloutRefusedError(
             [
                 f"{serving_text(serving)} To go on, give everyone `{plan.control}` again; "
@@ -228,6 +227,13 @@ def dealt_anew(rollout: Rollout, serving: Serving, now_s: float, by: By) -> Chan
     )
     found = serving.arms.weight if serving.arms else 0
     return replace(change, rollout=dealt, old_weight=found, edit=Edit(arms=arms_of(dealt)))
+
+
+def is_resumable(rollout: Rollout, serving: Serving) -> bool:
+    """Whether the flag file serves nothing but the rollout's arms, the control by default."""
+    plan = rollout.plan
+    is_ours = serving.samplers <= {plan.candidate, plan.control}
+    return serving.is_enabled and is_ours and serving.default == plan.control
 
 
 def new_epoch(rollout: Rollout, facts: EpochFacts, now_s: float) -> Change:

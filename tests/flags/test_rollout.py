@@ -282,7 +282,7 @@ def test_half_a_file_is_news_only_when_it_stays(world: RolloutWorld) -> None:
     world.around.now_s += 11
     world.controller.tick()
     assert world.kinds() == ["started", "advanced", "paused"]
-    assert "missing" in world.rollout().reason
+    assert "There is no flag file" in world.rollout().reason
     with pytest.raises(UneditableFlagsError):
         world.controller.rollback("r1", BO)
 
