@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import httpx
 
@@ -20,8 +20,27 @@ CHUNK_BYTES = 256 * 1024
 POLL_S = 0.25
 
 
+OPTIONS: Final = {
+    "candidate": "CANDIDATE",
+    "dwell_s": "--dwell",
+    "guards": "--guard",
+    "min_answers": "--min-exposures",
+    "num_questions": "--questions",
+    "question": "QUESTION",
+    "score": "SCORE",
+    "user_id": "--user",
+    "user_window_s": "--user-window",
+    "video_id": "VIDEO",
+}
+"""What the command line calls a field of a request where it does not call it `--field`."""
+
+
 class CliError(Exception):
     """Something the user of the command line can read and act on."""
+
+
+class NoAnswerError(CliError):
+    """No service answers at that address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +155,8 @@ class FramegateClient:
         except httpx.HTTPError as exc:
             raise self._unreachable(exc) from exc
 
-    def _unreachable(self, exc: httpx.HTTPError) -> CliError:
-        return CliError(
+    def _unreachable(self, exc: httpx.HTTPError) -> NoAnswerError:
+        return NoAnswerError(
             f"No answer from {self._base_url} ({exc}). Start the service with `framegate serve`, "
             "or name another address with --server."
         )
@@ -163,7 +182,26 @@ def _raise_for_problem(response: httpx.Response) -> None:
 
 
 def _problem_text(problem: Document) -> str:
-    parts = [problem.get("title"), problem.get("detail"), problem.get("action")]
-    distinct = list(dict.fromkeys(str(part) for part in parts if part))
-    fields = [f"{e['field']}: {e['message']}" for e in problem.get("errors", [])]
-    return ". ".join(part.rstrip(".") for part in distinct + fields)
+    title = problem.get("title")
+    reasons = problem.get("reasons") or [
+        f"{_option(e['field'])}: {e['message']}" for e in problem.get("errors", [])
+    ]
+    if reasons:
+        return "\n".join([f"{title}:", *(f"- {sentence(reason)}" for reason in reasons)])
+    parts = [title, problem.get("detail"), problem.get("action")]
+    distinct = dict.fromkeys(str(part) for part in parts if part)
+    return " ".join(map(sentence, distinct))
+
+
+def sentence(text: str) -> str:
+    """`text` with a full stop, unless it has an end already."""
+    return text if text.endswith((".", "?", "!")) else f"{text}."
+
+
+def _option(field: str) -> str:
+    """`--min-exposures` of `body.min_answers`; what is not of the body stays as it is."""
+    place, _, name = field.partition(".")
+    if place != "body" or not name:
+        return field
+    name = name.partition(".")[0]
+    return OPTIONS.get(name, f"--{name.replace('_', '-')}")

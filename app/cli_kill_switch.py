@@ -60,11 +60,13 @@ def show_status() -> None:
 
 
 def _set(settings: Settings, *, is_on: bool, who: str, why: str) -> KillState:
+    if not (who.strip() and why.strip()):
+        raise CliError("Say --why, and --who if you say it: the switch keeps both.")
     path = settings.kill_switch_path.absolute()
     if not path.parent.is_dir():
         raise CliError(f"{path.parent} does not exist, so no service can obey. {WAY_OUT}")
     try:
-        return FileKillSwitch(path).set(is_on=is_on, who=who, why=why)
+        return FileKillSwitch(path).set(is_on=is_on, who=who.strip(), why=why.strip())
     except OSError as exc:
         raise CliError(f"The kill switch is as it was: {path} cannot be written ({exc}).") from exc
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from app.cli_client import CliError, FramegateClient
+from app.cli_client import CliError, FramegateClient, NoAnswerError, sentence
 from app.cli_options import AsJson, Server, connect
 from app.cli_output import console
 from app.cli_rollout_output import show_history, show_rollouts, show_status, show_step
@@ -23,24 +23,32 @@ from flags.rollout_defaults import (
 ROLLOUTS: Final = "/v1/rollouts"
 SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 ACTIVE: Final = ("running", "paused")
+OTHER_WAYS_BACK: Final = (
+    "Two ways back work without it: give everyone the control in the flag file (docs/flags.md), or "
+    "`framegate kill-switch on --why …`; the next answer of every gateway on this data folder "
+    "obeys."
+)
 
 rollout_app = typer.Typer(
     help="Staged rollouts: a candidate for a few users first, watched by guards.",
     no_args_is_help=True,
 )
 
-Who = Annotated[str, typer.Option(help="Your name, for the audit log.")]
-Why = Annotated[str, typer.Option(help="Kept in the audit log.")]
+Who = Annotated[
+    str, typer.Option(help="Required: your name, for the audit log.", show_default=False)
+]
+Why = Annotated[str, typer.Option(help="Required: kept in the audit log.", show_default=False)]
 RolloutId = Annotated[
-    str | None, typer.Option("--id", help="Default: the one that runs, else the latest.")
+    str | None,
+    typer.Option("--id", help="Or its beginning. Default: the one that runs, else the latest."),
 ]
 
 
 @rollout_app.command("start")
 def start(
     candidate: Annotated[str, typer.Argument(help="A sampler or variant (`framegate samplers`).")],
-    who: Who,
-    why: Why,
+    who: Who = "",
+    why: Why = "",
     stages: Annotated[str, typer.Option(help="Percent of the users, rising.")] = ",".join(
         map(str, DEFAULT_STAGES)
     ),
@@ -76,8 +84,7 @@ def start(
         "false_alarm_rate": false_alarm_rate,
         "user_window_s": _seconds(user_window),
         "user_answers": user_answers,
-        "who": who,
-        "why": why,
+        **_by(who, why),
     }
     with connect(server) as client:
         _tell(client.post(ROLLOUTS, body), as_json=as_json)
@@ -107,44 +114,44 @@ def list_rollouts(as_json: AsJson = False, server: Server = None) -> None:
 
 @rollout_app.command("advance")
 def advance(
-    who: Who,
-    why: Why,
+    who: Who = "",
+    why: Why = "",
     rollout_id: RolloutId = None,
     as_json: AsJson = False,
     server: Server = None,
 ) -> None:
     """To the next stage now; after the last one, to everyone. Refused while a guard fails."""
-    _command("advance", {"who": who, "why": why}, rollout_id, server, as_json=as_json)
+    _command("advance", _by(who, why), rollout_id, server, as_json=as_json)
 
 
 @rollout_app.command("pause")
 def pause(
-    who: Who,
-    why: Why,
+    who: Who = "",
+    why: Why = "",
     rollout_id: RolloutId = None,
     as_json: AsJson = False,
     server: Server = None,
 ) -> None:
     """Keep the weights until `resume`. A failing guard still rolls back."""
-    _command("pause", {"who": who, "why": why}, rollout_id, server, as_json=as_json)
+    _command("pause", _by(who, why), rollout_id, server, as_json=as_json)
 
 
 @rollout_app.command("resume")
 def resume(
-    who: Who,
-    why: Why,
+    who: Who = "",
+    why: Why = "",
     rollout_id: RolloutId = None,
     as_json: AsJson = False,
     server: Server = None,
 ) -> None:
     """Go on in the stage where it was paused."""
-    _command("resume", {"who": who, "why": why}, rollout_id, server, as_json=as_json)
+    _command("resume", _by(who, why), rollout_id, server, as_json=as_json)
 
 
 @rollout_app.command("rollback")
 def rollback(
-    who: Who,
-    why: Why,
+    who: Who = "",
+    why: Why = "",
     to: Annotated[
         str | None, typer.Option(help="The sampler for everyone; default: the control.")
     ] = None,
@@ -153,8 +160,11 @@ def rollback(
     server: Server = None,
 ) -> None:
     """Nobody gets the candidate any more; the next answer obeys."""
-    body = {"who": who, "why": why} | ({} if to is None else {"to": to})
-    _command("rollback", body, rollout_id, server, as_json=as_json)
+    body = _by(who, why) | ({} if to is None else {"to": to})
+    try:
+        _command("rollback", body, rollout_id, server, as_json=as_json)
+    except NoAnswerError as exc:
+        raise CliError(f"{exc} {OTHER_WAYS_BACK}") from exc
 
 
 @rollout_app.command("history")
@@ -174,8 +184,8 @@ def score(
     value: Annotated[float, typer.Argument(metavar="SCORE", help="0 to 1, higher is better.")],
     dataset: Annotated[str, typer.Option(help="What it was evaluated on.")],
     questions: Annotated[int, typer.Option(help="How many questions that were.")],
-    who: Who,
-    why: Why,
+    who: Who = "",
+    why: Why = "",
     server: Server = None,
 ) -> None:
     """Record how a sampler did in an evaluation outside the service, for guards to compare."""
@@ -184,8 +194,7 @@ def score(
         "score": value,
         "dataset": dataset,
         "num_questions": questions,
-        "who": who,
-        "why": why,
+        **_by(who, why),
     }
     with connect(server) as client:
         made = client.post("/v1/offline-scores", body)
@@ -208,14 +217,38 @@ def _tell(rollout: dict[str, Any], *, as_json: bool) -> None:
         show_step(rollout)
 
 
+def _by(who: str, why: str) -> dict[str, Any]:
+    """Who takes a step, and why: both are asked for at once."""
+    said = {"who": who.strip(), "why": why.strip()}
+    missing = [f"--{name}" for name, text in said.items() if not text]
+    if missing:
+        raise CliError(
+            f"Say {' and '.join(missing)}: the audit log keeps your name and the reason, such as "
+            '--who ana --why "3 points better on our question set".'
+        )
+    return said
+
+
 def _chosen(client: FramegateClient, rollout_id: str | None) -> str:
-    if rollout_id is not None:
-        return rollout_id
     rollouts = client.get(ROLLOUTS)["rollouts"]
+    if rollout_id is not None:
+        return id_of(rollout_id, [str(rollout["rollout_id"]) for rollout in rollouts])
     if not rollouts:
         raise CliError("There was no rollout yet. `framegate rollout start --help` says how.")
     active = [rollout for rollout in rollouts if rollout["state"] in ACTIVE]
     return str((active or rollouts)[0]["rollout_id"])
+
+
+def id_of(beginning: str, rollout_ids: list[str]) -> str:
+    """The one rollout whose id begins so. Raises `CliError`."""
+    found = [one for one in rollout_ids if one.startswith(beginning)]
+    if beginning in found:
+        return beginning
+    if len(found) > 1:
+        raise CliError(f"--id {beginning} begins {', '.join(found)}: write more of it.")
+    if not found:
+        raise CliError(f"There is no rollout {beginning}. `framegate rollout list` shows them all.")
+    return found[0]
 
 
 def _stages(text: str) -> list[int]:
@@ -239,5 +272,5 @@ def _guards(texts: list[str] | None) -> list[str]:
         for text in texts:
             parse_guard(text)
     except ValueError as exc:
-        raise CliError(f"--guard {exc}.") from exc
+        raise CliError(sentence(f"--guard {exc}")) from exc
     return texts

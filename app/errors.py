@@ -208,7 +208,14 @@ class RolloutNotPossibleError(RequestError):
     status = 409
     code = "rollout-refused"
     title = "The rollout cannot do this now"
-    action = "Do that first, then send the command again."
+    action = "Each of `reasons` says what is in the way, and the way on."
+
+    def __init__(self, *reasons: str) -> None:
+        super().__init__(" ".join(reasons))
+        self.reasons = reasons
+
+    def problem(self) -> dict[str, object]:
+        return {**super().problem(), "reasons": list(self.reasons)}
 
 
 class FlagFileUnusableError(RequestError):

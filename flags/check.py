@@ -11,6 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Final
 
 from openfeature.contrib.tools.flagd.core import FlagdCore
@@ -97,7 +98,8 @@ def unknown_sampler_fix(sampler_id: str, known: frozenset[str]) -> str:
     """What to do about an id that is not there."""
     text = f"Known here: {', '.join(sorted(known))}"
     if sampler_id.partition("@")[0] not in known:
-        return text
+        close = get_close_matches(sampler_id.lower(), sorted(known), n=1)
+        return f"Did you mean `{close[0]}`? {text}" if close else text
     options = "{}" if "=" in sampler_id else '{"option": value}'
     declared = f"{{{json.dumps(sampler_id)}: {options}}}"
     return f"Declare the variant in the service's FRAMEGATE_SAMPLER_OPTIONS: {declared}. {text}"

@@ -11,7 +11,7 @@ from flags.guard_report import ArmFigure
 from flags.guard_text import limit_text
 from flags.rollout_plan import Comparison, Figure, Guard, Reference, Verdict
 
-NO_OTHER_ARM: Final = "No other arm runs at 100%: the stages before have decided"
+NO_OTHER_ARM: Final = "No other arm runs at 100%: this guard decides nothing in this stage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +103,20 @@ def _shown(guard: Guard, candidate: ArmFigure, control: ArmFigure) -> str:
     is_high = candidate.lower > _allowed(guard, control.upper) or (
         guard.comparison is Comparison.AT_LEAST and _is_kept(guard, candidate, control)
     )
+    if guard.figure is Figure.OFFLINE_SCORE:
+        return f"{_recorded(guard, candidate, control)}; promised is {promise_text(guard)}"
     text = _with_bound(guard.figure, candidate, is_lower=is_high)
     if guard.reference is not Reference.ABSOLUTE:
         text += f" against {_with_bound(guard.figure, control, is_lower=not is_high)}"
     return f"{text}; promised is {promise_text(guard)}"
+
+
+def _recorded(guard: Guard, candidate: ArmFigure, control: ArmFigure) -> str:
+    """A score is no mean over users."""
+    text = f"a recorded score of {figure_text(guard.figure, _number(candidate.estimate))}"
+    if guard.reference is Reference.ABSOLUTE:
+        return text
+    return f"{text} against {figure_text(guard.figure, _number(control.estimate))}"
 
 
 def _with_bound(figure: Figure, arm: ArmFigure, *, is_lower: bool) -> str:

@@ -61,7 +61,13 @@ def evaluate_guards(rollout: Rollout, outcomes: Outcomes, now_s: float) -> Guard
 
 
 def _count(arm: ArmObservations) -> ArmCount:
-    return ArmCount(users=arm.num_users, answers=arm.num_answers)
+    open_until_s = arm.open_until_s
+    return ArmCount(
+        users=arm.num_users,
+        answers=arm.num_answers,
+        open_users=len(open_until_s),
+        first_closes_s=float(open_until_s[0]) if len(open_until_s) else None,
+    )
 
 
 def _judge_with_periods(guard: Guard, look: Look, periods: list[Look]) -> GuardResult:
@@ -144,8 +150,9 @@ def _passed_text(look: Look, results: tuple[GuardResult, ...]) -> str:
     required = [result for result in results if result.is_required]
     proven = sum(result.is_proven for result in required)
     users = look.observations.candidate.num_users
+    kept = "the guard is" if len(required) == 1 else f"all {len(required)} guards are"
     return (
-        f"Pass: all {len(required)} guards are kept for {users:,} users of the candidate at"
+        f"Pass: {kept} kept for {users:,} users of the candidate at"
         f" {look.rollout.weight}%, {proven} of them proven"
     )
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
 
-from flags.guard_report import GuardReport
+from flags.guard_report import ArmCount, GuardReport
 from flags.rollout import waits_for_a_person
+from flags.rollout_flags import FlagsNow
+from flags.rollout_hindrances import find_hindrance
 from flags.rollout_plan import Rollout, RolloutState, Verdict
 from flags.targeting import TOTAL_WEIGHT
+
+MAX_NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,42 +22,62 @@ class Outlook:
 
     next: str
     next_at_s: float | None
-    """Not before; None where a person has the word, or nothing comes."""
+    """Not before; None where no time is known, a person has the word, or nothing comes."""
 
 
-def outlook(rollout: Rollout, report: GuardReport | None, now_s: float) -> Outlook:
+def outlook(rollout: Rollout, report: GuardReport | None, flags: FlagsNow, now_s: float) -> Outlook:
     """`report`: what the guards say now; None for a rollout that is over."""
     if rollout.state is RolloutState.COMPLETED:
         what = f"Nothing: `{rollout.plan.candidate}` is what everyone gets. "
         return Outlook(what + "`framegate rollout rollback` gives back the control.", None)
     if rollout.state is RolloutState.ROLLED_BACK:
         return Outlook("Nothing. `framegate rollout start` begins a new one, dealt anew.", None)
-    if rollout.state is RolloutState.PAUSED:
-        what = "Waits for a person: `framegate rollout resume`, or `framegate rollout rollback`."
-        return Outlook(what, None)
+    hindrance = find_hindrance(rollout, report, flags)
+    if hindrance is not None:
+        return Outlook(hindrance.text, now_s if hindrance.is_due else None)
     return _running(rollout, report, now_s)
 
 
 def _running(rollout: Rollout, report: GuardReport | None, now_s: float) -> Outlook:
-    if report is not None and report.verdict is Verdict.FAIL:
-        return Outlook("Rolls back at the next look: a guard fails.", now_s)
-    if report is not None and report.must_pause:
-        return Outlook("Pauses at the next look.", now_s)
     if waits_for_a_person(rollout):
-        what = (
-            "All stages are done, and the guards watch on. `framegate rollout advance` gives "
-            f"`{rollout.plan.candidate}` to everyone; `framegate rollout rollback` ends it."
-        )
-        return Outlook(what, None)
+        return Outlook(_last_stage(rollout, report), None)
     due_s = rollout.stage_started_s + rollout.plan.dwell_s
-    missing = [] if due_s <= now_s else [f"the dwell time of {duration_text(due_s - now_s)}"]
-    missing += _missing_data(rollout, report)
+    must_dwell = rollout.plan.dwell_s > 0 and due_s > now_s
+    left_s = max(1.0, due_s - now_s)
+    missing = [f"the dwell time of {duration_text(left_s)}"] if must_dwell else []
+    missing_data = _missing_data(rollout, report)
+    missing += missing_data
     if report is not None and report.verdict is not Verdict.PASS:
-        missing.append("every guard to pass")
+        missing.append(_open_guards(report))
     target = _target(rollout)
     if not missing:
-        return Outlook(f"{target} at the next look.", now_s)
-    return Outlook(f"{target} by itself; waits for {', '.join(missing)}.", max(due_s, now_s))
+        return Outlook(f"{target} at the next look.", max(due_s, now_s))
+    slow = _counted_late(rollout) if missing_data else ""
+    text = f"{target} by itself; waits for {', '.join(missing)}.{slow}"
+    # Once the dwell time is over, users decide by when enough was seen, and no clock tells.
+    return Outlook(text, due_s if due_s > now_s else None)
+
+
+def _last_stage(rollout: Rollout, report: GuardReport | None) -> str:
+    missing = ", ".join(_missing_data(rollout, report))
+    seen = f"so far {missing}" if missing else "as much was seen as asked for"
+    return (
+        f"Stays at {rollout.weight} %, the last stage, watched by the guards, until you decide; "
+        f"{seen}. `framegate rollout advance` gives `{rollout.plan.candidate}` to everyone; "
+        "`framegate rollout rollback` ends it."
+    )
+
+
+def _counted_late(rollout: Rollout) -> str:
+    """A warning where the dwell time is not what a stage takes."""
+    plan = rollout.plan
+    if plan.user_answers == 1 or plan.user_window_s <= plan.dwell_s:
+        return ""
+    return (
+        f" Who asks fewer than {plan.user_answers} times is counted only "
+        f"{duration_text(plan.user_window_s)} after the first answer, which is longer than the "
+        f"dwell time of {duration_text(plan.dwell_s)} (`--user-window`, `--user-answers`)."
+    )
 
 
 def _target(rollout: Rollout) -> str:
@@ -69,10 +95,35 @@ def _missing_data(rollout: Rollout, report: GuardReport | None) -> list[str]:
         arms["control"] = report.control
     return [
         f"{count.users} of {plan.min_users} users and {count.answers} of {plan.min_answers} "
-        f"answers ({name})"
+        f"answers ({name}{open_text(count)})"
         for name, count in arms.items()
         if count.users < plan.min_users or count.answers < plan.min_answers
     ]
+
+
+def open_text(count: ArmCount) -> str:
+    """`; 24 users open, the first is counted by 12:09:33 UTC`."""
+    if count.first_closes_s is None:
+        return ""
+    by = datetime.fromtimestamp(count.first_closes_s, UTC)
+    users = "user" if count.open_users == 1 else "users"
+    return f"; {count.open_users} {users} open, the first is counted by {by:%H:%M:%S} UTC"
+
+
+def _open_guards(report: GuardReport) -> str:
+    """Which guards the stage waits for; only the first ones by name."""
+    names = [
+        f"`{guard.guard}`"
+        for guard in report.guards
+        if guard.is_required and guard.verdict is not Verdict.PASS
+    ]
+    if not names:
+        return "every guard to pass"
+    shown, num_more = names[:MAX_NAMED], len(names) - MAX_NAMED
+    if num_more > 0:
+        shown.append(f"{num_more} more")
+    listed = f"{', '.join(shown[:-1])} and {shown[-1]}" if shown[1:] else shown[0]
+    return f"{'guard' if len(names) == 1 else 'guards'} {listed} to pass"
 
 
 def duration_text(seconds: float) -> str:

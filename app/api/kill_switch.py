@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.operators import OperatorGate
 from app.api.problems import documented_problems
+from app.api.rollout_schemas import Who, Why
 from app.errors import InvalidRequestError, OperatorKeyError, UnavailableError
 from flags.kill_switch import KillState, KillSwitch
 from observability.logs import log_event
@@ -28,8 +29,8 @@ class KillSwitchRequest(BaseModel):
     )
 
     is_on: bool = Field(description="True: every next answer is by `uniform`.")
-    who: str = Field(min_length=1, max_length=256)
-    why: str = Field(min_length=1, max_length=1000)
+    who: Who
+    why: Why
 
 
 class KillSwitchDocument(BaseModel):

@@ -63,6 +63,9 @@ class ProblemDocument(BaseModel):
     errors: list[FieldError] | None = Field(
         None, description="Only with `invalid-request`: each wrong field."
     )
+    reasons: list[str] | None = Field(
+        None, description="Only with `rollout-refused`: each thing in the way, and the way on."
+    )
 
 
 class ProblemResponse(JSONResponse):

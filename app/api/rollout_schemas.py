@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from flags.guard_report import GuardReport
 from flags.guard_text import guard_text, parse_guard
@@ -30,8 +30,16 @@ def _checked_guard(text: str) -> str:
 
 
 GuardText = Annotated[str, AfterValidator(_checked_guard)]
-Who = Annotated[str, Field(min_length=1, max_length=256, description="Your name.")]
-Why = Annotated[str, Field(min_length=1, max_length=1000, description="Kept in the audit log.")]
+Who = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=256),
+    Field(description="Your name."),
+]
+Why = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=1000),
+    Field(description="Kept in the audit log."),
+]
 
 
 class StartBody(BaseModel):
@@ -166,8 +174,12 @@ class GuardDocument(BaseModel):
 
 
 class CountDocument(BaseModel):
-    users: int
-    answers: int
+    users: int = Field(description="Closed ones.")
+    answers: int = Field(description="Theirs.")
+    open_users: int = Field(description="Asked already; counted once closed.")
+    first_closes_s: float | None = Field(
+        description="Seconds since the epoch: when the first of those is counted, at the latest."
+    )
 
 
 class SampleRatioDocument(BaseModel):

@@ -126,7 +126,9 @@ class RolloutDesk:
             return await self._side.calls.run(call, *args, **kwargs)
         except NoSuchRolloutError as exc:
             raise RolloutNotFoundError(str(exc)) from exc
-        except (RolloutRefusedError, RolloutConflictError) as exc:
+        except RolloutRefusedError as exc:
+            raise RolloutNotPossibleError(*exc.reasons) from exc
+        except RolloutConflictError as exc:
             raise RolloutNotPossibleError(str(exc)) from exc
         except UneditableFlagsError as exc:
             raise FlagFileUnusableError(str(exc)) from exc
@@ -144,7 +146,8 @@ class RolloutDesk:
         rollout = side.controller.find(rollout_id)
         [*_, last_step] = side.ledger.rollout_steps(rollout_id)
         report = side.controller.judge(rollout) if rollout.state in ACTIVE else None
-        ahead = outlook(rollout, report, time.time())
+        flags = side.controller.flags_now(rollout)
+        ahead = outlook(rollout, report, flags, time.time())
         return rollout_document(rollout, last_step, report, ahead, self._flags_text())
 
     def _flags_text(self) -> str:
@@ -152,7 +155,17 @@ class RolloutDesk:
         try:
             text = serving_text(read_serving(side.editor.read(), side.table.ids))
         except UneditableFlagsError as exc:
-            text = f"The flag file cannot be used: {exc}"
+            text = f"The flag file cannot be used: {exc} {self._in_force()}"
         if side.kill_switch.read().is_on:
             return f"The kill switch is on, everyone gets `{BASELINE}`. But for that: {text}"
         return text
+
+    def _in_force(self) -> str:
+        flag_file = self._side.flag_file
+        flag_file.refresh()
+        if flag_file.version is None:
+            return (
+                "This gateway has read no good flags since it started: everyone gets "
+                f"`{BASELINE}`, for the reason ERROR."
+            )
+        return f"The flags that were good last stay in force (version {flag_file.version})."

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from app.cli_client import CliError
+from app.cli_rollout import id_of
 from tests.app.answer_world import AnswerWorld, IndexedData, build_world, serving
 from tests.app.test_cli import CommandLine, failed
 
@@ -65,13 +67,78 @@ def test_documents_are_printed_for_programs(framegate: CommandLine) -> None:
 def test_what_cannot_be_is_said_with_the_way_out(framegate: CommandLine) -> None:
     twice = framegate("rollout", "start", "aks", *BY)
     guard = framegate("rollout", "start", "bolt", "--guard", "speed<=1", *BY)
+    typo = framegate("rollout", "start", "bolt", "--guard", "sampler_failur<=1%", *BY)
     stages = framegate("rollout", "start", "bolt", "--stages", "few,many", *BY)
     dwell = framegate("rollout", "start", "bolt", "--dwell", "soon", *BY)
 
     assert "Everyone gets `aks` already" in failed(twice)
     assert "no figure `speed`" in failed(guard)
+    assert "Did you mean `sampler_failure<=1%`?\n" in failed(typo)
     assert "write whole percents" in failed(stages)
     assert "write 45s, 30m, 1h or 2d" in failed(dwell)
+
+
+def test_a_refusal_is_a_list_of_whole_sentences(framegate: CommandLine) -> None:
+    ladder = framegate("rollout", "start", "aks", "--stages", "50,10", *BY)
+    framegate("rollout", "start", "bolt", *BY)
+    framegate("rollout", "rollback", *BY)
+    again = framegate("rollout", "rollback", *BY)
+
+    title, *reasons = failed(ladder).splitlines()
+    assert title == "Error: The rollout cannot do this now:"
+    assert [reason[:2] for reason in reasons] == ["- ", "- "]
+    assert all(reason.endswith(".") for reason in reasons)
+    assert "nothing to do" in failed(again)
+    assert "send the command again" not in failed(again) + failed(ladder)
+
+
+def test_a_field_that_is_refused_has_the_name_of_its_option(framegate: CommandLine) -> None:
+    run = framegate(
+        "rollout", "start", "bolt", "--min-users", "0", "--min-exposures", "0", "--dwell", "900d",
+        *BY,
+    )  # fmt: skip
+    _, *reasons = failed(run).splitlines()
+    assert sorted(reason.partition(":")[0] for reason in reasons) == [
+        "- --dwell",
+        "- --min-exposures",
+        "- --min-users",
+    ]
+    assert "body." not in failed(run)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ((), "--who and --why"),
+        (("--who", "ana"), "Say --why:"),
+        (("--who", " ", "--why", " "), "--who and --why"),
+    ],
+)
+def test_who_and_why_are_asked_for_at_once(
+    framegate: CommandLine, given: tuple[str, ...], said: str
+) -> None:
+    assert said in failed(framegate("rollout", "start", "bolt", *given))
+    assert "There was no rollout yet" in failed(framegate("rollout", "status"))
+
+
+def test_a_rollout_is_found_by_the_beginning_of_its_id(framegate: CommandLine) -> None:
+    made = json.loads(framegate("rollout", "start", "bolt", *BY, "--json").stdout)
+    rollout_id = made["rollout_id"]
+
+    assert rollout_id in framegate("rollout", "status", "--id", rollout_id[:5]).stdout
+    assert "`framegate rollout list`" in failed(framegate("rollout", "status", "--id", "zz"))
+
+
+def test_a_beginning_of_several_ids_is_not_enough() -> None:
+    with pytest.raises(CliError, match="begins ab1, ab2: write more"):
+        id_of("ab", ["ab1", "ab2", "c"])
+    assert id_of("ab1", ["ab1", "ab12"]) == "ab1"
+
+
+def test_a_rollback_that_nobody_answers_names_the_other_ways_back(tmp_path: Path) -> None:
+    said = failed(CommandLine(tmp_path)("rollout", "rollback", *BY))
+    assert "the flag file" in said
+    assert "framegate kill-switch on" in said
 
 
 def test_an_offline_score_is_recorded(framegate: CommandLine) -> None:

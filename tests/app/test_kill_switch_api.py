@@ -46,7 +46,15 @@ async def test_it_can_be_lifted(client: httpx.AsyncClient) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"who": ""}, {"why": ""}, {"why": "x" * 1001}, {"is_on": "perhaps"}, {"until": "14:30"}],
+    [
+        {"who": ""},
+        {"why": ""},
+        {"who": " "},
+        {"why": "\n"},
+        {"why": "x" * 1001},
+        {"is_on": "perhaps"},
+        {"until": "14:30"},
+    ],
     ids=str,
 )
 async def test_a_request_that_says_too_little_or_too_much_is_refused(

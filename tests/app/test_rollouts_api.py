@@ -32,6 +32,7 @@ URL = "/v1/rollouts"
 BEGUN_S = EDIT_S + 0.1
 """After an edit of the flag file, answers count for the new stage."""
 BY = {"who": "ana", "why": "better on our questions"}
+BLANK = {"who": " ", "why": "so"}
 QUICK = {
     "candidate": "bolt",
     "stages": [50, 100],
@@ -225,7 +226,8 @@ async def test_a_refusal_names_everything_that_is_in_the_way(
         flagless = await client.post(URL, json=QUICK)
 
     for said in ("Everyone gets `aks` already", "video.sampler.shadow", "model_calls"):
-        assert said in refused["detail"]
+        assert sum(said in reason for reason in refused["reasons"]) == 1
+    assert refused["detail"] == " ".join(refused["reasons"])
     assert_problem(unknown, 404, "rollout-not-found")
     problem = assert_problem(bad_guard, 422, "invalid-request")
     assert "no figure `speed`" in json.dumps(problem)
@@ -281,9 +283,12 @@ async def test_they_are_for_operators(tmp_path: Path, indexed: IndexedData) -> N
 async def test_who_and_why_must_be_said(tmp_path: Path, indexed: IndexedData) -> None:
     async with running(make(tmp_path, indexed)) as client:
         rollout_id = (await start(client))["rollout_id"]
-        for body in ({"who": "ana"}, {"why": "so"}, {"who": "", "why": "so"}, {**BY, "when": 1}):
+        for body in ({"who": "ana"}, {"why": "so"}, BLANK, {**BY, "when": 1}):
             reply = await client.post(f"{URL}/{rollout_id}/pause", json=body)
             assert_problem(reply, 422, "invalid-request")
+        padded = await client.post(f"{URL}/{rollout_id}/pause", json={"who": " bo ", "why": " so "})
+    step = padded.json()["last_step"]
+    assert (step["who"], step["why"]) == ("bo", "so")
 
 
 @pytest.mark.parametrize(

@@ -75,12 +75,23 @@ def test_nothing_known_is_not_enough() -> None:
             arm(0.7, 0.6, 0.79),
             "Kept: 70% (at least 60%) for 100 users; promised is at least 50%",
         ),
+        (
+            "offline_score>=1x",
+            arm(0.55, 0.55, 0.55, users=1),
+            "Broken: a recorded score of 0.55 against 1; promised is at least 1x the other arm's",
+        ),
+        (
+            "offline_score>=0.5",
+            arm(0.55, 0.55, 0.55, users=1),
+            "Kept: a recorded score of 0.55; promised is at least 0.5",
+        ),
     ],
 )
 def test_a_reason_tells_the_bounds_that_were_compared(
     guard: str, candidate: ArmFigure, reason: str
 ) -> None:
-    assert judge(guard, candidate, LIKE).reason == reason
+    is_score = guard.startswith("offline_score")
+    assert judge(guard, candidate, arm(1.0, 1.0, 1.0) if is_score else LIKE).reason == reason
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_a_promise_is_proven_by_enough_users() -> None:
     report = report_on(rollout_with("sampler_failure<=1%"), Arm(4000, {FAILS: 0.001}), Arm(4000))
     assert report.guards[0].is_proven
     assert report.reason == (
-        "Pass: all 1 guards are kept for 4,000 users of the candidate at 50%, 1 of them proven"
+        "Pass: the guard is kept for 4,000 users of the candidate at 50%, 1 of them proven"
     )
 
 
@@ -109,7 +109,9 @@ def test_a_guard_against_the_other_arm_is_not_asked_where_there_is_none() -> Non
     whole = replace(rollout, plan=replace(rollout.plan, stages=(50, 100)), stage=1)
     report = report_on(whole, Arm(600, {FAILS: 0.0}, {Figure.TOTAL_S: 1.0}), Arm(1))
     assert report.verdict is Verdict.PASS
-    assert report.guards[0].reason == "No other arm runs at 100%: the stages before have decided"
+    assert report.guards[0].reason == (
+        "No other arm runs at 100%: this guard decides nothing in this stage"
+    )
 
 
 def test_users_dealt_unlike_the_weight_pause_the_rollout() -> None:

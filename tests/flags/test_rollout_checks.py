@@ -61,6 +61,7 @@ def refusals(world: RolloutWorld, **changes: Any) -> str:
             {"candidate": "bolt@power=2"},
             """FRAMEGATE_SAMPLER_OPTIONS: {"bolt@power=2": {}}. Known""",
         ),
+        ({"candidate": "BOLT"}, "There is no sampler `BOLT` here. Did you mean `bolt`? Known"),
         ({"candidate": "aks"}, "Everyone gets `aks` already"),
     ],
     ids=str,
