@@ -312,7 +312,7 @@ class FocusSampler:
         """Exactly `min(budget, C)` frame indices, and how many candidates were scored for them.
 
         `uniform` rows without a query or usable scores. Raises `FeaturesMissingError`, and
-        `ScorerUnavailableError` where the model has to be asked and gives no answer.
+        `ScorerUnavailableError` where the model has to be asked and gives no answer at all.
         """
         del scenes
         wanted, num_rows = num_wanted(video, budget), len(video.candidates)
@@ -362,7 +362,9 @@ class FocusSampler:
     def _costs(self, answers: Answers) -> str:
         num_rows = len(answers.is_asked)
         asked = "the model was asked about" if self.options.uses_scorer else "scored"
-        return (
+        costs = (
             f"{asked} {answers.num_asked:,} of {num_rows:,} candidates, "
             f"{num_rows - answers.num_asked:,} were saved"
         )
+        unanswered = answers.num_unanswered
+        return f"{costs}, {unanswered:,} went unanswered" if unanswered else costs

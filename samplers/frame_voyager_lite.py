@@ -192,7 +192,8 @@ class FrameVoyagerLiteSampler:
         rng = seeded_rng(video, query, budget, options.seed)
         sets = drawn_sets(num_asked, set_size, options.num_sets, rng)
         asked = [choice.rows[chosen].tolist() for chosen in sets]
-        rewards = usable_answers(available(self.scorer).score_sets(video, choice.query, asked))
+        answers = available(self.scorer).score_sets(video, choice.query, asked)
+        rewards = usable_answers(answers, len(asked))
         cosines = choice.cosines[choice.rows]
         values = frame_values(sets, rewards, cosines, options.prior_weight)
         num_answered = np.count_nonzero(~np.isnan(rewards))

@@ -23,7 +23,7 @@ from samplers.contract import (
     TimeArray,
     VideoHandle,
 )
-from samplers.model_scores import UNRANKED_NOTE, available
+from samplers.model_scores import UNRANKED_NOTE, available, usable_text
 from samplers.rated_ranges import frame_ratings, rated_ranges
 from samplers.selection import (
     finalise,
@@ -118,7 +118,7 @@ class GensSampler:
         if query is None or cosines is None:
             return NotedSelection(fallback.select(video, query, budget, scenes), UNRANKED_NOTE)
         shown = top_rows(cosines, self.options.num_shown)
-        text = available(self.scorer).rate_ranges(video, query, shown.tolist())
+        text = usable_text(available(self.scorer).rate_ranges(video, query, shown.tolist()))
         ratings = frame_ratings(rated_ranges(text), len(shown))
         num_rated = int(np.count_nonzero(~np.isnan(ratings)))
         asked = f"shown {len(shown)} of {num_rows:,} candidates in one call"

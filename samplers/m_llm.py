@@ -88,7 +88,7 @@ class MLlmSampler:
             return choice
         asked = choice.rows
         scores = available(self.scorer).score(video, choice.query, asked.tolist())
-        answers = usable_answers(scores)
+        answers = usable_answers(scores, len(asked))
         rows = choice.best_rows(completed(answers, choice.cosines[asked]), budget)
         num_answered = np.count_nonzero(~np.isnan(answers))
         return NotedSelection(

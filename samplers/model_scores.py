@@ -85,15 +85,32 @@ def available(scorer: FrameScorer | None) -> FrameScorer:
     return scorer
 
 
-def usable_answers(answers: FloatArray) -> TimeArray:
-    """float64, as long as `answers`: NaN where the model gave nothing that is a number.
+def usable_answers(answers: object, num_asked: int) -> TimeArray:
+    """float64 `[num_asked]`: NaN where the model gave nothing that is a number.
 
-    Raises `ScorerUnavailableError` when nothing is left.
+    Raises `ScorerUnavailableError` when nothing is left, and when `answers` is anything but a
+    floating-point array `[num_asked]`: answers that cannot be told apart are none.
     """
+    if not isinstance(answers, np.ndarray) or not np.issubdtype(answers.dtype, np.floating):
+        kind = answers.dtype if isinstance(answers, np.ndarray) else type(answers).__name__
+        raise ScorerUnavailableError(f"the scoring model's answers are no float array but {kind}")
+    if answers.shape != (num_asked,):
+        raise ScorerUnavailableError(
+            f"the scoring model gave answers of shape {answers.shape} to {num_asked} questions"
+        )
     usable = np.where(np.isfinite(answers), answers, np.nan).astype(np.float64)
     if np.isnan(usable).all():
         raise ScorerUnavailableError("the scoring model answered none of the questions")
     return usable
+
+
+def usable_text(answer: object) -> str:
+    """What the model wrote. Raises `ScorerUnavailableError` when that is no text."""
+    if not isinstance(answer, str):
+        raise ScorerUnavailableError(
+            f"the scoring model's ratings are no text but {type(answer).__name__}"
+        )
+    return answer
 
 
 def completed(answers: TimeArray, cosines: FloatArray) -> TimeArray:

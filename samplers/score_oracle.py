@@ -7,7 +7,13 @@ from typing import Protocol
 
 import numpy as np
 
-from samplers.contract import FrameScorer, IndexArray, TimeArray, VideoHandle
+from samplers.contract import (
+    FrameScorer,
+    IndexArray,
+    ScorerUnavailableError,
+    TimeArray,
+    VideoHandle,
+)
 from samplers.model_scores import usable_answers
 from samplers.selection import uniform_rows
 
@@ -43,8 +49,8 @@ class ModelOracle:
     query: str
 
     def score(self, rows: IndexArray) -> TimeArray:
-        answers = usable_answers(self.scorer.score(self.video, self.query, rows.tolist()))
-        return answers.clip(0.0, 1.0)
+        answers = self.scorer.score(self.video, self.query, rows.tolist())
+        return usable_answers(answers, len(rows)).clip(0.0, 1.0)
 
 
 class Answers:
@@ -66,6 +72,10 @@ class Answers:
         return self._limit - self.num_asked
 
     @property
+    def num_unanswered(self) -> int:
+        return self.num_asked - len(self.known_rows)
+
+    @property
     def known_rows(self) -> IndexArray:
         """int64, ascending: rows with an answer."""
         return np.flatnonzero(~np.isnan(self.relevance))
@@ -73,7 +83,8 @@ class Answers:
     def ask(self, rows: IndexArray) -> None:
         """Ask, in one batch, about those of `rows` that are new; beyond the limit, evenly thinned.
 
-        Raises `ScorerUnavailableError` as the oracle does.
+        An oracle that fails leaves `rows` without answers. Raises `ScorerUnavailableError` only
+        where nothing at all is known then: earlier answers are paid for, and good.
         """
         is_wanted = np.zeros(len(self.is_asked), dtype=np.bool_)
         is_wanted[rows] = True
@@ -81,4 +92,8 @@ class Answers:
         fresh = fresh[uniform_rows(len(fresh), min(len(fresh), self.num_left))]
         if len(fresh):
             self.is_asked[fresh] = True
-            self.relevance[fresh] = self._oracle.score(fresh)
+            try:
+                self.relevance[fresh] = self._oracle.score(fresh)
+            except ScorerUnavailableError:
+                if len(self.known_rows) == 0:
+                    raise

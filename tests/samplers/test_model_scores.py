@@ -15,6 +15,7 @@ from samplers.model_scores import (
     model_choice,
     spread_rows,
     usable_answers,
+    usable_text,
 )
 from samplers.testing import FailingScorer, make_video
 
@@ -44,7 +45,7 @@ def test_without_a_scorer_the_model_is_unavailable() -> None:
 
 
 def test_an_answer_that_is_no_number_is_missing() -> None:
-    usable = usable_answers(float32(0.5, NAN, np.inf, -np.inf))
+    usable = usable_answers(float32(0.5, NAN, np.inf, -np.inf), 4)
     np.testing.assert_array_equal(usable, [0.5, NAN, NAN, NAN])
     assert usable.dtype == np.float64
 
@@ -54,7 +55,50 @@ def test_no_answer_at_all_means_that_the_model_is_unavailable(
     answers: np.typing.NDArray[np.float32],
 ) -> None:
     with pytest.raises(ScorerUnavailableError, match="none of the questions"):
-        usable_answers(answers)
+        usable_answers(answers, len(answers))
+
+
+@pytest.mark.parametrize(
+    ("answers", "problem"),
+    [
+        (None, "NoneType"),
+        ("0.5", "str"),
+        (b"0.5", "bytes"),
+        ([0.5, 0.5], "list"),
+        (np.array([1, 0]), "int64"),
+        (np.array([True, False]), "bool"),
+        (np.array(["0.5", "0.5"]), "U3"),
+        (np.array([0.5, None]), "object"),
+        (np.array([0.5 + 1j, 0.5]), "complex128"),
+        (float32(0.5), r"shape \(1,\) to 2 questions"),
+        (float32(0.5, 0.5, 0.5), r"shape \(3,\) to 2 questions"),
+        (float32(), r"shape \(0,\) to 2 questions"),
+        (np.float32(0.5), "float32"),
+        (float32(0.5, 0.5)[:, np.newaxis], r"shape \(2, 1\)"),
+    ],
+)
+def test_what_is_no_answer_to_each_question_means_that_the_model_is_unavailable(
+    answers: object, problem: str
+) -> None:
+    with pytest.raises(ScorerUnavailableError, match=problem):
+        usable_answers(answers, 2)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_answers_of_any_floating_precision_are_taken(dtype: type) -> None:
+    usable = usable_answers(np.array([0.5, 0.25], dtype=dtype), 2)
+    assert usable.tolist() == [0.5, 0.25]
+    assert usable.dtype == np.float64
+
+
+@pytest.mark.parametrize("answer", [None, b'{"1": 5}', {"1": 5}])
+def test_ratings_that_are_no_text_mean_that_the_model_is_unavailable(answer: object) -> None:
+    with pytest.raises(ScorerUnavailableError, match=type(answer).__name__):
+        usable_text(answer)
+
+
+def test_a_text_comes_back_as_it_is() -> None:
+    assert usable_text('{"1": 5}') == '{"1": 5}'
 
 
 def test_a_missing_answer_takes_the_place_of_its_cosine_among_the_answered() -> None:
