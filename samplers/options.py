@@ -21,6 +21,10 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _WORDS: Mapping[str, OptionValue] = {"true": True, "false": False, "null": None}
 _SCALARS: dict[type, str] = {bool: "boolean", int: "integer", float: "number", str: "string"}
+_MOST_SHOWN_CHARS = 80
+_LARGEST_INTEGER = 2**63 - 1
+_MOST_DIGITS = 4300
+"""Python reads and writes no longer integers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,7 @@ def option_from_text(options_class: type[SamplerOptions], name: str, text: str) 
 def _readings(text: str) -> Iterator[OptionValue]:
     if text in _WORDS:
         yield _WORDS[text]
-    if _INTEGER.fullmatch(text):
+    if _INTEGER.fullmatch(text) and len(text) <= _MOST_DIGITS:
         yield int(text)
     if _NUMBER.fullmatch(text) and math.isfinite(float(text)):
         yield float(text)
@@ -130,6 +134,9 @@ def _type_name(name: str, hint: Any) -> str:
 
 
 def _checked(name: str, value: object, hint: Any) -> object:
+    _check_number(name, value)
+    if type(value) is float:
+        value += 0.0  # Of two zeros that are equal, but not as text, one.
     for member in _members(hint):
         if get_origin(member) is Literal:
             if any(value == c and type(value) is type(c) for c in get_args(member)):
@@ -139,4 +146,19 @@ def _checked(name: str, value: object, hint: Any) -> object:
         elif member is float and type(value) is int:
             return float(value)
     expected = " or ".join(repr(c) for c in _choices(hint)) or _type_name(name, hint)
-    raise InvalidOptionsError(f"option {name!r} must be {expected}, not {value!r}")
+    raise InvalidOptionsError(f"option {name!r} must be {expected}, not {_shown(value)}")
+
+
+def _check_number(name: str, value: object) -> None:
+    if type(value) is int and not -_LARGEST_INTEGER - 1 <= value <= _LARGEST_INTEGER:
+        raise InvalidOptionsError(f"option {name!r} must lie within 64 bits, not {_shown(value)}")
+    if type(value) is float and not math.isfinite(value):
+        raise InvalidOptionsError(f"option {name!r} must be finite, not {value}")
+
+
+def _shown(value: object) -> str:
+    try:
+        text = repr(value)
+    except ValueError:
+        return f"a number of more than {_MOST_DIGITS} digits"
+    return text if len(text) <= _MOST_SHOWN_CHARS else f"{text[:_MOST_SHOWN_CHARS]}..."

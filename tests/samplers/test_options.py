@@ -65,11 +65,34 @@ def test_good_values_are_taken_and_the_rest_keeps_its_default() -> None:
         ("is_strict", "true"),
         ("note", 5),
         ("speed", 3),
+        ("window_s", float("nan")),
+        ("window_s", float("inf")),
+        ("limit", float("-inf")),
+        ("window_s", 10**400),
+        ("window_s", 2**63),
+        ("top", 10**400),
+        ("top", -(2**63) - 1),
+        pytest.param("limit", 10**5000, id="limit-unwritable"),
+        ("note", [10**5000]),
+        ("note", ["x" * 10_000]),
     ],
 )
 def test_a_bad_value_is_refused_by_name(name: str, value: object) -> None:
-    with pytest.raises(InvalidOptionsError, match=repr(name)):
+    with pytest.raises(InvalidOptionsError, match=repr(name)) as refusal:
         parse_options(Options, {name: value})
+    assert len(str(refusal.value)) < 200
+
+
+def test_the_largest_integer_is_taken() -> None:
+    assert parse_options(Options, {"top": 2**63 - 1}) == Options(top=2**63 - 1)
+
+
+@pytest.mark.parametrize("zero", [-0.0, 0, 0.0])
+def test_there_is_one_zero(zero: float) -> None:
+    parsed = parse_options(Options, {"window_s": zero})
+    assert isinstance(parsed, Options)
+    assert str(parsed.window_s) == "0.0"
+    assert str(option_from_text(Options, "window_s", str(zero))) == "0.0"
 
 
 def test_a_value_that_the_class_refuses_is_an_invalid_option() -> None:
@@ -123,6 +146,8 @@ def test_an_option_is_read_from_text_by_its_type(name: str, text: str, value: ob
         ("is_strict", "1"),
         ("limit", "many"),
         ("speed", "3"),
+        *((name, "9" * count) for name in ("window_s", "top", "limit") for count in (400, 5000)),
+        ("top", "-" + "9" * 4300),
     ],
 )
 def test_a_text_that_is_no_value_of_the_option_is_refused_by_name(name: str, text: str) -> None:
