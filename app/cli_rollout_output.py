@@ -21,6 +21,9 @@ STATE_COLOURS: Final = {
     "completed": "green",
     "rolled_back": "red",
 }
+ARMS: Final = ("candidate", "control")
+LEAST_WIDTH_FOR_REASONS: Final = 110
+"""Columns of a terminal below which a guard's reason stands under the table, not in it."""
 HAPPENED: Final = {
     "started": "Started: {candidate} for {new_weight} % of the users, {control} for the others.",
     "advanced": "Advanced: {candidate} from {old_weight} to {new_weight} % of the users.",
@@ -53,7 +56,12 @@ def show_status(rollout: Document) -> None:
     title.append(state.replace("_", " ").upper(), style=STATE_COLOURS[state])
     title.append(f"  {rollout['candidate']} against {rollout['control']}")
     console.print(title)
-    _say(f"Stages: {_bar(rollout)}  since {_clock(rollout['stage_started'])}")
+    last_step = rollout["last_step"]
+    _say(f"Stages: {_bar(rollout)}")
+    _say(f"Begun:  {_clock(rollout['started'])} by {rollout['started_by']}")
+    if last_step["sequence"] > 1:
+        what = str(last_step["kind"]).replace("_", " ")
+        _say(f"Latest: {what} {_clock(last_step['at'])} by {last_step['who']}")
     _say(f"Why:    {rollout['reason']}")
     _say(f"Flags:  {rollout['flags']}")
     _say(f"Epoch:  {rollout['epoch']}, salt {rollout['salt']}")
@@ -98,23 +106,29 @@ def _show_report(rollout: Document, report: Document) -> None:
     plan = f"of {rollout['min_users']:,} users and {rollout['min_answers']:,} answers each"
     seen = ", ".join(
         f"{rollout[arm]} {report[arm]['users']:,} users and {report[arm]['answers']:,} answers"
-        for arm in ("candidate", "control")
+        for arm in ARMS
     )
     _say(f"Seen:   {seen}; {plan}")
     table = Table()
-    for heading in ("guard", rollout["candidate"], rollout["control"], "verdict", "why"):
+    headings = ["guard", rollout["candidate"], rollout["control"], "verdict", "why"]
+    is_narrow = console.width < LEAST_WIDTH_FOR_REASONS
+    for heading in headings[:-1] if is_narrow else headings:
         table.add_column(heading, overflow="fold")
     for guard in report["guards"]:
         figure = parse_guard(guard["guard"]).figure
         verdict = Text(guard["verdict"], style=VERDICT_COLOURS[guard["verdict"]])
-        table.add_row(
+        cells = [
             Text(guard["guard"]),
             _figure(figure, guard["candidate"]),
             _figure(figure, guard["control"]),
             verdict,
-            Text(guard["reason"]),
-        )
+        ]
+        table.add_row(*cells, *([] if is_narrow else [Text(guard["reason"])]))
     console.print(table)
+    for guard in report["guards"] if is_narrow else []:
+        _say(f"- {guard['guard']}: {guard['reason']}")
+    if any(_lacks_bound(guard[arm]) for guard in report["guards"] for arm in ARMS):
+        _say("(?: no bound yet, because too few users are counted.)")
     _say(f"Result: {report['reason']}")
     if report["sample_ratio"]["is_mismatch"]:
         _say(f"Dealt:  {report['sample_ratio']['reason']}")
@@ -130,11 +144,16 @@ def _figure(figure: Figure, arm: Document) -> Text:
     return Text(f"{figure_text(figure, arm['estimate'])} ({low} … {high})")
 
 
+def _lacks_bound(arm: Document) -> bool:
+    return arm["estimate"] is not None and None in (arm["lower"], arm["upper"])
+
+
 def _bar(rollout: Document) -> str:
-    """`1 → [5] → 25 %`: the running stage in brackets."""
+    """`1 → [5] → 25 %`: the stage in brackets while it is in force."""
+    is_active = rollout["state"] in ("running", "paused")
     return (
         " → ".join(
-            f"[{weight}]" if number == rollout["stage"] else str(weight)
+            f"[{weight}]" if is_active and number == rollout["stage"] else str(weight)
             for number, weight in enumerate(rollout["stages"], start=1)
         )
         + " %"

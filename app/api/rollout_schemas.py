@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
@@ -19,9 +20,11 @@ from flags.rollout_defaults import (
 )
 from flags.rollout_plan import EpochFacts, Rollout, RolloutState, RolloutStep, StepKind, Verdict
 from flags.rollout_text import Outlook
+from flags.targeting import TOTAL_WEIGHT
 
 YEAR_S = 31_536_000.0
 LARGEST_COUNT = 1_000_000_000
+WEIGHT_AT_THE_END: Final = {RolloutState.COMPLETED: TOTAL_WEIGHT, RolloutState.ROLLED_BACK: 0}
 
 
 def _checked_guard(text: str) -> str:
@@ -245,9 +248,12 @@ class RolloutSummary(BaseModel):
     candidate: str
     control: str
     state: RolloutState
-    stage: int = Field(description="1, 2, ...")
+    stage: int = Field(description="1, 2, ...; of a rollout that is over: its last.")
     stages: list[int]
-    weight: int = Field(description="Of the running stage, percent.")
+    weight: int = Field(
+        description="Percent of the users that the rollout gives the candidate: the stage's while "
+        "it runs or is paused, 100 once completed, 0 once rolled back."
+    )
     reason: str = Field(description="Why it is in this state.")
 
 
@@ -256,7 +262,9 @@ class RolloutDocument(RolloutSummary):
     next_at: str | None = Field(description="Not before; ISO 8601.")
     epoch: int
     salt: str
-    stage_started: str
+    started: str
+    started_by: str
+    stage_started: str = Field(description="Since when answers count for the stage.")
     dwell_s: float
     min_users: int
     min_answers: int
@@ -265,7 +273,7 @@ class RolloutDocument(RolloutSummary):
     facts: FactsDocument
     flags: str = Field(description="What the flag file says now.")
     report: ReportDocument | None = Field(description="Null once the rollout is over.")
-    last_step: StepDocument
+    last_step: StepDocument = Field(description="How it came to this state: who, when, why.")
 
 
 class RolloutListing(BaseModel):
@@ -278,11 +286,12 @@ def summary_document(rollout: Rollout) -> RolloutSummary:
 
 def rollout_document(
     rollout: Rollout,
-    last_step: RolloutStep,
+    steps: Sequence[RolloutStep],
     report: GuardReport | None,
     ahead: Outlook,
     flags: str,
 ) -> RolloutDocument:
+    """`steps`: all of them, in their order."""
     plan = rollout.plan
     return RolloutDocument(
         **_summary(rollout),
@@ -290,6 +299,8 @@ def rollout_document(
         next_at=None if ahead.next_at_s is None else iso(ahead.next_at_s),
         epoch=rollout.epoch,
         salt=rollout.salt,
+        started=iso(steps[0].at_s),
+        started_by=steps[0].who,
         stage_started=iso(rollout.stage_started_s),
         dwell_s=plan.dwell_s,
         min_users=plan.min_users,
@@ -299,7 +310,7 @@ def rollout_document(
         facts=_facts(rollout.facts),
         flags=flags,
         report=None if report is None else ReportDocument.model_validate(report.to_document()),
-        last_step=step_document(last_step),
+        last_step=step_document(steps[-1]),
     )
 
 
@@ -334,7 +345,7 @@ def _summary(rollout: Rollout) -> dict[str, Any]:
         "state": rollout.state,
         "stage": rollout.stage + 1,
         "stages": list(rollout.plan.stages),
-        "weight": rollout.weight,
+        "weight": WEIGHT_AT_THE_END.get(rollout.state, rollout.weight),
         "reason": rollout.reason,
     }
 

@@ -144,11 +144,11 @@ class RolloutDesk:
         """Blocks: the guards are judged anew. Raises `NoSuchRolloutError`."""
         side = self._side
         rollout = side.controller.find(rollout_id)
-        [*_, last_step] = side.ledger.rollout_steps(rollout_id)
+        steps = side.ledger.rollout_steps(rollout_id)
         report = side.controller.judge(rollout) if rollout.state in ACTIVE else None
         flags = side.controller.flags_now(rollout)
         ahead = outlook(rollout, report, flags, time.time())
-        return rollout_document(rollout, last_step, report, ahead, self._flags_text())
+        return rollout_document(rollout, steps, report, ahead, self._flags_text())
 
     def _flags_text(self) -> str:
         side = self._side

@@ -125,6 +125,7 @@ async def test_a_good_candidate_gets_everyone_untouched_by_hand(
     assert raised["weight"] == 100
     assert set(before.values()) == {"aks", "bolt"}
     assert set(after.values()) == {"bolt"}
+    assert completed["weight"] == 100
     assert completed["flags"] == "Everyone gets `bolt` by the flag file."
     assert anyone["id"] == "bolt"
     assert counted == {"started": 1, "advanced": 1, "completed": 1, "rolled_back": 0}
@@ -149,7 +150,9 @@ async def test_the_commands_do_what_they_say_and_say_what_comes_next(
     assert paused["state"] == "paused"
     assert "framegate rollout resume" in paused["next"]
     assert resumed["state"] == "running"
-    assert rolled_back["state"] == "rolled_back"
+    assert (rolled_back["state"], rolled_back["weight"]) == ("rolled_back", 0)
+    assert rolled_back["started_by"] == "ana"
+    assert rolled_back["started"] == steps[0]["at"]
     assert rolled_back["last_step"]["new_weight"] == 0
     assert [step["sequence"] for step in steps] == [1, 2, 3, 4, 5]
     assert served["id"] == "aks"
