@@ -209,6 +209,7 @@ def _rollout_side(
             ledger=ledger.ledger,
             calls=ledger.calls,
             kill_switch=questions.kill_switch,
+            flag_file=questions.flag_file,
             deployment=Deployment(stages.reducer.id, stages.profile, base.llm.llm_id),
         )
     )

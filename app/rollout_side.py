@@ -24,6 +24,7 @@ from flags.guard_report import GuardReport
 from flags.guards import evaluate_guards
 from flags.kill_switch import KillSwitch
 from flags.outcomes import Outcomes
+from flags.provider import FlagFile
 from flags.rollout import RolloutController
 from flags.rollout_needs import RolloutNeeds
 from flags.rollout_plan import Rollout
@@ -43,6 +44,7 @@ class RolloutParts:
     ledger: Ledger
     calls: LedgerCalls
     kill_switch: KillSwitch
+    flag_file: FlagFile
     deployment: Deployment
 
 
@@ -58,6 +60,7 @@ class RolloutSide:
     calls: LedgerCalls
     editor: FlagFileEditor
     kill_switch: KillSwitch
+    flag_file: FlagFile
     table: SamplerTable
 
 
@@ -102,5 +105,6 @@ def build_rollout_side(parts: RolloutParts) -> RolloutSide:
         parts.calls,
         editor,
         parts.kill_switch,
+        parts.flag_file,
         parts.table,
     )

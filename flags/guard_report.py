@@ -14,6 +14,10 @@ class ArmCount:
 
     users: int
     answers: int
+    open_users: int = 0
+    """Asked already, and are counted once closed."""
+    first_closes_s: float | None = None
+    """When the first of those is closed, at the latest; None without any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

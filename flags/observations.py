@@ -32,6 +32,8 @@ class ArmObservations:
     """[E] of exposures in the `Outcomes`, grouped by user."""
     user: IntColumn
     """[E] ascending, 0..U-1: places in the order of closing."""
+    open_until_s: Column
+    """[O] ascending: when the users that are not closed yet will be, at the latest."""
 
     @property
     def num_users(self) -> int:
@@ -132,10 +134,14 @@ def _observe_arm(
     is_last = counts & (rank == plan.user_answers - 1)
     closed_s[group[is_last]] = ended_s[is_last]
 
-    closed = np.flatnonzero(closed_s <= now_s - SETTLE_S)
+    is_closed = closed_s <= now_s - SETTLE_S
+    closed = np.flatnonzero(is_closed)
     closing_order = closed[np.lexsort((closed, closed_s[closed]))]
     place = np.full(len(start), -1, dtype=np.int64)
     place[closing_order] = np.arange(len(closing_order))
     used = np.flatnonzero(counts & (place[group] >= 0))
     used = used[np.argsort(place[group[used]], kind="stable")]
-    return ArmObservations(closed_s[closing_order], order[used], place[group[used]])
+    # What ends later than this look plays no part in it.
+    open_until_s = np.where(closed_s <= now_s, closed_s, window_end_s)
+    open_until_s = np.sort(open_until_s[~is_closed & (ended_s[start] <= now_s)]) + SETTLE_S
+    return ArmObservations(closed_s[closing_order], order[used], place[group[used]], open_until_s)

@@ -118,3 +118,13 @@ def test_a_closed_observation_never_changes(
         assert np.array_equal(after.closed_s[: before.num_users], before.closed_s)
         assert np.array_equal(after.user[first], before.user)
         assert np.array_equal(after.position[first], before.position)
+
+
+def test_users_who_are_open_are_known_with_the_moment_of_their_closing(plan: RolloutPlan) -> None:
+    exposures = [Exposure("ann", True, 10.0), Exposure("bob", True, 30.0)]
+    exposures += [Exposure("cat", True, at) for at in (31.0, 32.0, 33.0)]
+    arm = see(plan, exposures, 33.0).candidate
+    assert list(arm.open_until_s) == [33.0 + SETTLE_S, 110.0 + SETTLE_S, 130.0 + SETTLE_S]
+    assert list(see(plan, exposures, 32.0).candidate.open_until_s)[-1] == 131.0 + SETTLE_S
+    assert list(see(plan, exposures, 29.0).candidate.open_until_s) == [110.0 + SETTLE_S]
+    assert len(see(plan, exposures, 132.0).candidate.open_until_s) == 0
