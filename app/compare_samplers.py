@@ -36,7 +36,7 @@ from app.select_frames import (
     SelectionFailedError,
     note_model_cost,
 )
-from app.selection_inputs import SelectionInputs, SelectionInputsGatherer
+from app.selection_inputs import QueryLookup, SelectionInputs, SelectionInputsGatherer
 from app.stores.eviction import Evictor
 from app.stores.features import FeatureKey, FeatureStore
 from app.stores.library import StoredVideo, VideoLibrary
@@ -81,7 +81,8 @@ class _OpenedQuestion:
     stored: StoredVideo
     encoder_id: str
     video: ComparedVideo
-    gather: Callable[[], SelectionInputs]
+    found: QueryLookup
+    gather: Callable[[QueryLookup], SelectionInputs]
 
     @property
     def key(self) -> FeatureKey:
@@ -136,9 +137,13 @@ class SamplerComparer:
         )
         # Gathered for each sampler: with a handle of its own, each pays for the scores it reads.
         gather = partial(
-            parts.inputs.gather, found, stored, encoder, request.question, request.budget
+            parts.inputs.gather,
+            video=stored,
+            encoder=encoder,
+            query=request.question,
+            budget=request.budget,
         )
-        return _OpenedQuestion(request, stored, encoder.encoder_id, video, gather)
+        return _OpenedQuestion(request, stored, encoder.encoder_id, video, found, gather)
 
     def _similarity(self, opened: _OpenedQuestion) -> SimilarityDocument | None:
         video = opened.video
@@ -150,7 +155,8 @@ class SamplerComparer:
     async def _select(self, opened: _OpenedQuestion, sampler_id: str) -> ComparedSampler:
         """Raises `FeaturesMissingError` where the chosen frames have none."""
         failure: ComparisonFailureDocument | None = None
-        request = opened.gather().request
+        lookup = self._parts.inputs.lookup_of(sampler_id, opened.found)
+        request = opened.gather(lookup).request
         started = perf_counter()
         try:
             chosen = await self._parts.selector.select_or_raise(sampler_id, request)
@@ -193,5 +199,5 @@ def _document(
         scenes=scene_documents(stored),
         similarity=similarity,
         samplers=[sampler_document(opened.video, one, compared[0]) for one in compared],
-        warnings=list(opened.gather().warnings),
+        warnings=list(opened.gather(opened.found).warnings),
     )

@@ -57,6 +57,10 @@ class SelectionInputsGatherer:
             return None
         return await self.look_up_vector(query)
 
+    def lookup_of(self, sampler_id: str, lookup: QueryLookup) -> QueryLookup:
+        """What this sampler would have of `lookup` in an answer."""
+        return lookup if self._uses_query(sampler_id) else None
+
     async def look_up_vector(self, query: str) -> FoundQuery | EncoderUnavailableError:
         """The query's vector, for whichever sampler."""
         try:

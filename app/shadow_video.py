@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -43,13 +43,16 @@ def open_compared_video(
             features.embeddings(key)
     return OpenedVideo(
         scenes=read_scenes(layout.scenes(spec.video_id, table.detector_version)),
-        fresh_handle=partial(
-            StoredVideoHandle, spec, table.timestamps_s, table.candidates, features
-        ),
+        fresh_handle=partial(_handle, spec, table, features),
+        handle_without_query=partial(_handle, replace(spec, query_vectors={}), table, features),
         embeddings=partial(_embeddings, features, key, table),
         query_vector=spec.query_vectors.get((encoder_id, query)),
         scorer=None if model is None else partial(_scorer, model, spec),
     )
+
+
+def _handle(spec: VideoHandleSpec, table: FrameTable, features: FeatureStore) -> StoredVideoHandle:
+    return StoredVideoHandle(spec, table.timestamps_s, table.candidates, features)
 
 
 def _scorer(model: ShadowModel, video: VideoHandleSpec, side: ShadowSide) -> OpenAIFrameScorer:

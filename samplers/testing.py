@@ -103,6 +103,10 @@ class Case:
     budget: int
     scenes: list[Scene] | None
 
+    def handle(self, sampler: Sampler) -> InMemoryVideo:
+        """The video as the service hands it to `sampler`."""
+        return self.video if sampler.uses_query else self.video.without_query()
+
     def __str__(self) -> str:
         shots = "scenes=None" if self.scenes is None else f"{len(self.scenes)} scenes"
         size = f"C={len(self.video.candidates)}"
@@ -180,7 +184,8 @@ def _check_case(build: Callable[[], Sampler], case: Case) -> None:
 
 
 def _check_note(sampler: NotingSampler, case: Case, indices: list[int]) -> None:
-    noted = sampler.select_with_note(case.video, case.query, case.budget, case.scenes)
+    video = case.handle(sampler)
+    noted = sampler.select_with_note(video, case.query, case.budget, case.scenes)
     if noted.indices != indices:
         raise ContractViolationError(
             f"select gave {indices}, select_with_note {noted.indices} ({case})"
@@ -260,7 +265,7 @@ def _selection(sampler: Sampler, case: Case, *, has_scorer: bool = True) -> list
     scenes = None if case.scenes is None else list(case.scenes)
     before = _fingerprint(case.video)
     try:
-        indices = sampler.select(case.video, case.query, case.budget, scenes)
+        indices = sampler.select(case.handle(sampler), case.query, case.budget, scenes)
         check_selection(indices, case.video, case.budget, fills_budget=sampler.fills_budget)
     except FeaturesMissingError as exc:
         is_excused = isinstance(exc, ScorerUnavailableError) and not has_scorer

@@ -13,7 +13,14 @@ from typing import Literal, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from samplers.contract import FeaturesMissingError, FloatArray, IndexArray, Scene, TimeArray
+from samplers.contract import (
+    ContractViolationError,
+    FeaturesMissingError,
+    FloatArray,
+    IndexArray,
+    Scene,
+    TimeArray,
+)
 
 ScalarT = TypeVar("ScalarT", bound=np.generic)
 
@@ -21,6 +28,12 @@ ScoreKind: TypeAlias = Literal[
     "cosine", "constant", "tied", "nan", "all-nan", "infinite", "minus-infinite", "spike"
 ]
 EmbeddingKind: TypeAlias = Literal["drifting", "equal", "duplicates", "zero-rows", "nan-rows"]
+
+
+_QUERYLESS = (
+    "uses_query is False, so no vector of the question is fetched, yet select asked for {}; "
+    "declare uses_query = True"
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,11 +59,7 @@ class InMemoryVideo:
 
     def query_embedding(self, encoder: str, query: str) -> FloatArray:
         """A unit vector that depends on the text alone."""
-        dimension = self.image_embeddings(encoder).shape[1]
-        seed = int.from_bytes(sha256(query.encode()).digest()[:8])
-        vector = np.random.default_rng(seed).standard_normal((1, dimension))
-        unit = (vector / np.linalg.norm(vector)).astype(np.float32)
-        return read_only(unit[0])
+        return made_query_vector(query, self.image_embeddings(encoder).shape[1])
 
     def scores(self, encoder: str, query: str) -> FloatArray:
         if self.fixed_scores is not None:
@@ -66,6 +75,11 @@ class InMemoryVideo:
         inner = (np.linspace(0, 1, num_scenes + 1)[1:-1] ** 1.5 * self.num_frames).astype(int)
         edges = [0, *sorted({int(edge) for edge in inner if edge > 0}), self.num_frames]
         return [Scene(start, end) for start, end in pairwise(edges)]
+
+    def without_query(self) -> QuerylessVideo:
+        """The same video, as the service hands it out where the question's vector is not had."""
+        arrays = (self.timestamps_s, self.candidates, self.embeddings, self.fixed_scores)
+        return QuerylessVideo(self.video_id, *arrays)
 
     def broken_scenes(self) -> dict[str, list[Scene]]:
         """Shots as no index writes them, by what is wrong; a sampler survives them all the same."""
@@ -113,6 +127,26 @@ def make_video(
         embeddings=embeddings if has_features else None,
         fixed_scores=_fixed_scores(rng, num_candidates, score_kind) if has_features else None,
     )
+
+
+class QuerylessVideo(InMemoryVideo):
+    """An `InMemoryVideo` as a sampler meets it whose class says `uses_query = False`."""
+
+    def query_embedding(self, encoder: str, query: str) -> FloatArray:
+        del encoder, query
+        raise ContractViolationError(_QUERYLESS.format("query_embedding"))
+
+    def scores(self, encoder: str, query: str) -> FloatArray:
+        del encoder, query
+        raise ContractViolationError(_QUERYLESS.format("scores"))
+
+
+def made_query_vector(query: str, dimension: int) -> FloatArray:
+    """float32 `[D]`, read-only: a unit vector that depends on the text alone."""
+    seed = int.from_bytes(sha256(query.encode()).digest()[:8])
+    vector = np.random.default_rng(seed).standard_normal((1, dimension))
+    unit = (vector / np.linalg.norm(vector)).astype(np.float32)
+    return read_only(unit[0])
 
 
 def read_only(array: NDArray[ScalarT]) -> NDArray[ScalarT]:

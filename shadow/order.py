@@ -29,6 +29,9 @@ class OpenedVideo:
     scenes: list[Scene]
     fresh_handle: Callable[[], VideoHandle]
     """A handle that has computed nothing yet: one for each side, so that neither finds scores."""
+    handle_without_query: Callable[[], VideoHandle]
+    """Such a handle without the question's vector: an answer has none for a sampler that does not
+    say it uses the query."""
     embeddings: Callable[[Sequence[int]], FloatArray]
     """float32 `[N, D]`, L2-normalised, of these frame indices, in the one encoder that everything
     is measured in. Raises `FeaturesMissingError`."""

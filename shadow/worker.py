@@ -104,9 +104,9 @@ class Worker:
         self, spec: SamplerSpec, scorer: FrameScorer | None, order: WorkOrder, video: OpenedVideo
     ) -> SideResult:
         """The checked selection, or how it failed. Never raises."""
-        handle = video.fresh_handle()
         try:
             sampler = self._sampler(spec, scorer)
+            handle = video.fresh_handle() if sampler.uses_query else video.handle_without_query()
             started_s = _running_s()
             selected = sampler.select(handle, order.query, order.budget, list(video.scenes))
             took_s = _running_s() - started_s

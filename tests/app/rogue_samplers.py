@@ -152,5 +152,28 @@ class RaisingOddly(Outside):
         raise OddError("a", "b")
 
 
-ALL = (FirstFrames, Raising, Unsorted, Floats, Sleeping, Featureless, Exiting, Dying, RaisingOddly)
+class Unannounced(Outside):
+    """Reads scores, though it says that it does not use the query."""
+
+    id = "unannounced"
+
+    def select(
+        self, video: VideoHandle, query: str | None, budget: int, scenes: list[Scene] | None
+    ) -> Any:
+        best = int(video.scores(self.encoder, str(query)).argmax())
+        return [int(index) for index in video.candidates[best : best + budget]]
+
+
+ALL = (
+    FirstFrames,
+    Raising,
+    Unsorted,
+    Floats,
+    Sleeping,
+    Featureless,
+    Exiting,
+    Dying,
+    RaisingOddly,
+    Unannounced,
+)
 TARGETS = tuple(f"{cls.__module__}:{cls.__name__}" for cls in ALL)

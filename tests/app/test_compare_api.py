@@ -134,6 +134,20 @@ async def test_a_sampler_that_fails_is_a_row_that_says_so(
     assert world.counted("framegate_sampler_failures_total") == 0
 
 
+async def test_a_sampler_that_does_not_announce_the_query_lacks_its_vector_as_in_an_answer(
+    tmp_path: Path, indexed: IndexedData
+) -> None:
+    async with running(rogue_world(tmp_path, indexed)) as client:
+        document = await compared(client, indexed.short_id, samplers="unannounced,aks")
+        answer = await ask(client, indexed.short_id, sampler="unannounced")
+    unannounced, aks = document["samplers"]
+    answered = answer["evidence"]["sampler"]["fallback"]
+
+    assert unannounced["failure"]["kind"] == answered["kind"] == "dependency"
+    assert unannounced["failure"]["message"] == answered["message"]
+    assert aks["failure"] is None
+
+
 async def test_overruns_here_do_not_open_the_breaker_of_the_answers(
     tmp_path: Path, indexed: IndexedData
 ) -> None:

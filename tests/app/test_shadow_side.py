@@ -133,6 +133,7 @@ ROGUES = {
     "exiting": "raised",
     "odd-error": "raised",
     "featureless": "dependency",
+    "unannounced": "dependency",
     "scribbling": "raised",
 }
 VARYING = {"answer_id", "created", "timings_s", "trace_id"}

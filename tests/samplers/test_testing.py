@@ -133,6 +133,8 @@ class NeedsAQuery(Mutant):
 
 
 class TripsOverNan(Mutant):
+    uses_query: ClassVar[bool] = True
+
     def select(
         self, video: VideoHandle, query: str | None, budget: int, scenes: list[Scene] | None
     ) -> list[int]:
@@ -141,6 +143,8 @@ class TripsOverNan(Mutant):
 
 
 class TripsOverInfinity(Mutant):
+    uses_query: ClassVar[bool] = True
+
     def select(
         self, video: VideoHandle, query: str | None, budget: int, scenes: list[Scene] | None
     ) -> list[int]:
@@ -201,6 +205,23 @@ class OptionsElsewhere(Mutant):
         object.__setattr__(self, "encoder", "default")
 
 
+class ReadsScoresUnannounced(Mutant):
+    def select(
+        self, video: VideoHandle, query: str | None, budget: int, scenes: list[Scene] | None
+    ) -> list[int]:
+        scores = None if query is None else video.scores(self.encoder, query)
+        return finalise([], video, budget, scores)
+
+
+class ReadsTheQueryUnannounced(Mutant):
+    def select_with_note(
+        self, video: VideoHandle, query: str | None, budget: int, scenes: list[Scene] | None
+    ) -> NotedSelection:
+        if query is not None:
+            video.query_embedding(self.encoder, query)
+        return NotedSelection(self.select(video, query, budget, scenes))
+
+
 class DependsOnTheThread(Mutant):
     def spoilt(self, indices: list[int], video: VideoHandle) -> list[int]:
         is_main = threading.current_thread() is threading.main_thread()
@@ -254,6 +275,8 @@ REFUSED = {
     ReadsTheEnvironment: "the environment",
     Undeclared: "version must be declared",
     OptionsElsewhere: "options must be",
+    ReadsScoresUnannounced: "uses_query is False.* asked for scores; .*query='Où",
+    ReadsTheQueryUnannounced: "uses_query is False.* asked for query_embedding",
     DependsOnTheThread: "threads that share one sampler",
     Remembers: "expected",
     SaysOneThingAndDoesAnother: "select_with_note",

@@ -21,6 +21,7 @@ def open_made_video(num_candidates: int, *, has_features: bool = True) -> Opened
     return OpenedVideo(
         scenes=video.scenes(4),
         fresh_handle=lambda: video,
+        handle_without_query=video.without_query,
         embeddings=partial(rows_of, video),
         query_vector=video.query_embedding("any", QUERY) if has_features else None,
     )

@@ -83,6 +83,7 @@ def test_each_step_says_who_is_running_in_the_order_that_was_drawn(
         ("exiting", "raised"),
         ("odd-error", "raised"),
         ("nobody", "raised"),
+        ("unannounced", "contract"),
     ],
 )
 def test_a_shadow_that_fails_leaves_the_control_measured(
