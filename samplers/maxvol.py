@@ -35,6 +35,10 @@ norm over the chosen ones. The usual value; at 1 the last digits decide."""
 LEAST_SINGULAR_VALUE = 1e-3
 """Directions weaker than this share of the strongest are the noise of half-precision storage."""
 
+FEWEST_COMPARED_ROWS = 256
+MOST_PRODUCTS = 4_000_000_000
+"""Multiplications of one selection, about 0.6 s of one CPU."""
+
 OVERSAMPLING = 8
 MOST_SWAPS = 500
 """Pivoted rows need almost none; a bound all the same, so that rounding can never loop."""
@@ -52,23 +56,50 @@ def maxvol_rows(
     First min(`rank`, `count`) rows of (locally) greatest volume in as many leading directions, then
     further ones while some row is badly represented. Fewer than `count` once every other row is a
     combination of the chosen ones with coefficients of norm 1: `finalise` then adds those furthest
-    in time. Evenly spread rows when all embeddings point one way. Above `most_rows` rows that many
-    evenly spread ones are compared. Time O(most_rows D rank), memory O(most_rows D).
+    in time. Evenly spread rows when all embeddings point one way. Above `most_rows` rows, or where
+    `MOST_PRODUCTS` allow fewer, that many evenly spread ones are compared. Of equal rows the
+    earliest compared one stands for all. Time O(most_rows D rank), memory O(most_rows D).
     """
     num_rows = len(embeddings)
     if count >= num_rows:
         return np.arange(num_rows, dtype=np.int64)
     if count <= 0:
         return np.empty(0, dtype=np.int64)
-    compared = uniform_rows(num_rows, min(num_rows, most_rows))
     rank = min(rank, count)
+    affordable = affordable_rows(count, rank, embeddings.shape[1])
+    compared = uniform_rows(num_rows, min(num_rows, most_rows, affordable))
     taken = embeddings if len(compared) == num_rows else embeddings[compared]
     vectors = left_singular_vectors(finite_embeddings(taken), max(2, rank))
     if vectors.shape[1] < 2:
         return uniform_rows(num_rows, count)
     leading = vectors[:, :rank]
     rows = rectangular_maxvol(leading, square_maxvol(leading), count)
-    return np.sort(compared[rows])
+    return compared[earliest_equal_rows(taken, rows)]
+
+
+def affordable_rows(count: int, rank: int, dimension: int) -> int:
+    """How many embeddings can be compared within `MOST_PRODUCTS`; `FEWEST_COMPARED_ROWS` always."""
+    # A row goes through three products with the sketch, is expressed in the chosen ones twice, and
+    # is looked at for each further one.
+    per_row = (rank + OVERSAMPLING) * (3 * dimension + 2 * rank + count)
+    return max(FEWEST_COMPARED_ROWS, MOST_PRODUCTS // per_row)
+
+
+def earliest_equal_rows(embeddings: FloatArray, rows: IndexArray) -> IndexArray:
+    """int64, ascending, unique: the first row of `embeddings` that equals each of `rows`.
+
+    Products of equal rows may differ in their last digits, by where in the matrix they stand, and
+    would choose among them at random.
+    """
+    # Sums in whole numbers are exact, so equal rows have equal ones.
+    sums = np.ascontiguousarray(embeddings).view(np.uint32).sum(axis=1, dtype=np.uint64)
+    earliest = []
+    for row in rows.tolist():
+        alike = np.flatnonzero(sums[: row + 1] == sums[row])
+        is_equal = (embeddings[alike] == embeddings[row]).all(axis=1)
+        is_equal[-1] = True
+        earliest.append(int(alike[np.argmax(is_equal)]))
+    return np.unique(np.array(earliest, dtype=np.int64))
 
 
 def left_singular_vectors(embeddings: FloatArray, rank: int) -> TimeArray:
@@ -170,7 +201,10 @@ class MaxvolSampler:
         )
         most_rows: int = field(
             default=DEFAULT_MOST_ROWS,
-            metadata={"doc": "above this many candidates, evenly spread ones, 256 to 20000"},
+            metadata={
+                "doc": "above this many candidates, evenly spread ones, 256 to 20000; fewer where "
+                "rank, budget and dimension would cost over 0.6 CPU seconds"
+            },
         )
 
         def __post_init__(self) -> None:

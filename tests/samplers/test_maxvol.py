@@ -10,8 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from samplers.contract import FeaturesMissingError, FloatArray, InvalidOptionsError, TimeArray
+from samplers.gift import GiftSampler
 from samplers.maxvol import (
+    DEFAULT_MOST_ROWS,
+    MOST_PRODUCTS,
     MaxvolSampler,
+    affordable_rows,
+    earliest_equal_rows,
     left_singular_vectors,
     maxvol_rows,
     rectangular_maxvol,
@@ -20,6 +25,7 @@ from samplers.maxvol import (
 from samplers.selection import uniform_rows
 from samplers.testing import InMemoryVideo, make_video
 from samplers.uniform import UniformSampler
+from samplers.wfs import WfsSampler
 
 SEEDS = st.integers(0, 2**32)
 
@@ -277,6 +283,46 @@ def test_any_embeddings_give_unique_rows_and_no_more_than_asked(
     assert (np.diff(rows) > 0).all()
     assert all(0 <= row < num_rows for row in rows)
     assert rows.tolist() == maxvol_rows(embeddings, count, rank).tolist()
+
+
+@pytest.mark.parametrize("dimension", [16, 64, 257])
+@pytest.mark.parametrize("frames_each", [2, 5, 31])
+def test_of_equal_pictures_the_earliest_is_chosen(frames_each: int, dimension: int) -> None:
+    embeddings = slides(20, frames_each, dimension)
+    for count in (2, 7, 16):
+        assert set(maxvol_rows(embeddings, count) % frames_each) == {0}
+    video = embedded_video(embeddings)
+    earliest = set(video.candidates[::frames_each].tolist())
+    gift = GiftSampler(GiftSampler.Options(), encoder="default")
+    wfs = WfsSampler(WfsSampler.Options(), encoder="default")
+    assert set(gift.select(video, None, 7, None)) <= earliest
+    assert set(wfs.select(video, None, 7, None)) <= earliest
+
+
+def test_equal_pictures_are_found_by_every_number_not_by_their_sum() -> None:
+    permuted = np.array([[1, 2], [2, 1], [1, 2], [2, 1], [np.nan, 1]], dtype=np.float32)
+    assert earliest_equal_rows(permuted, np.array([3, 2])).tolist() == [0, 1]
+    assert earliest_equal_rows(permuted, np.array([4, 3])).tolist() == [1, 4]
+    assert earliest_equal_rows(permuted, np.array([], dtype=np.int64)).tolist() == []
+
+
+@pytest.mark.parametrize(("rank", "count"), [(64, 64), (64, 512), (8, 4096)])
+def test_usual_settings_compare_as_many_rows_as_they_say(rank: int, count: int) -> None:
+    assert affordable_rows(count, rank, 1152) >= DEFAULT_MOST_ROWS
+
+
+@pytest.mark.parametrize("count", [256, 512, 20_000])
+@pytest.mark.parametrize("dimension", [768, 1152, 4096])
+def test_the_work_is_bounded_whatever_the_options(count: int, dimension: int) -> None:
+    num_rows = affordable_rows(count, 256, dimension)
+    assert 256 <= num_rows < 20_000
+    assert num_rows == 256 or num_rows * 264 * (3 * dimension + 512 + count) <= MOST_PRODUCTS
+
+
+def test_what_would_cost_too_much_is_thinned_evenly() -> None:
+    wide = unit(np.random.default_rng(3).standard_normal((400, 20_000)))
+    assert affordable_rows(256, 256, 20_000) == 256
+    assert set(maxvol_rows(wide, 256, rank=256)) <= set(uniform_rows(400, 256))
 
 
 def test_missing_features_are_reported() -> None:
