@@ -11,7 +11,7 @@ import typer
 from app.cli_client import CliError, FramegateClient, NoAnswerError, sentence
 from app.cli_options import AsJson, Server, connect
 from app.cli_output import console
-from app.cli_rollout_output import show_history, show_rollouts, show_status, show_step
+from app.cli_rollout_output import say, show_history, show_rollouts, show_status, show_step
 from flags.guard_text import parse_guard
 from flags.rollout_defaults import (
     DEFAULT_GUARDS,
@@ -198,8 +198,11 @@ def score(
     }
     with connect(server) as client:
         made = client.post("/v1/offline-scores", body)
-    console.print(f"Recorded: {made['sampler']} {made['version']} scores {made['score']}.")
-    console.print("Next:   framegate rollout start … --guard 'offline_score>=1x'", markup=False)
+    say(
+        f"Recorded: {made['sampler']} {made['version']} scores {made['score']} on "
+        f"{made['dataset']} ({made['num_questions']} questions)."
+    )
+    say(f"Next:     {made['next']}")
 
 
 def _command(

@@ -38,15 +38,15 @@ HAPPENED: Final = {
 def show_step(rollout: Document) -> None:
     """What a command did, and what comes next."""
     step = rollout["last_step"]
-    _say(HAPPENED[step["kind"]].format(**(rollout | step)))
-    _say(f"Flags:  {rollout['flags']}")
+    say(HAPPENED[step["kind"]].format(**(rollout | step)))
+    say(f"Flags:  {rollout['flags']}")
     show_next(rollout)
-    _say(f"Rollout {rollout['rollout_id']}, step {step['sequence']}, epoch {rollout['epoch']}.")
+    say(f"Rollout {rollout['rollout_id']}, step {step['sequence']}, epoch {rollout['epoch']}.")
 
 
 def show_next(rollout: Document) -> None:
     at = "" if rollout["next_at"] is None else f" Not before {_clock(rollout['next_at'])}."
-    _say(f"Next:   {rollout['next']}{at}")
+    say(f"Next:   {rollout['next']}{at}")
 
 
 def show_status(rollout: Document) -> None:
@@ -57,14 +57,14 @@ def show_status(rollout: Document) -> None:
     title.append(f"  {rollout['candidate']} against {rollout['control']}")
     console.print(title)
     last_step = rollout["last_step"]
-    _say(f"Stages: {_bar(rollout)}")
-    _say(f"Begun:  {_clock(rollout['started'])} by {rollout['started_by']}")
+    say(f"Stages: {_bar(rollout)}")
+    say(f"Begun:  {_clock(rollout['started'])} by {rollout['started_by']}")
     if last_step["sequence"] > 1:
         what = str(last_step["kind"]).replace("_", " ")
-        _say(f"Latest: {what} {_clock(last_step['at'])} by {last_step['who']}")
-    _say(f"Why:    {rollout['reason']}")
-    _say(f"Flags:  {rollout['flags']}")
-    _say(f"Epoch:  {rollout['epoch']}, salt {rollout['salt']}")
+        say(f"Latest: {what} {_clock(last_step['at'])} by {last_step['who']}")
+    say(f"Why:    {rollout['reason']}")
+    say(f"Flags:  {rollout['flags']}")
+    say(f"Epoch:  {rollout['epoch']}, salt {rollout['salt']}")
     report = rollout["report"]
     if report is not None:
         _show_report(rollout, report)
@@ -108,7 +108,7 @@ def _show_report(rollout: Document, report: Document) -> None:
         f"{rollout[arm]} {report[arm]['users']:,} users and {report[arm]['answers']:,} answers"
         for arm in ARMS
     )
-    _say(f"Seen:   {seen}; {plan}")
+    say(f"Seen:   {seen}; {plan}")
     table = Table()
     headings = ["guard", rollout["candidate"], rollout["control"], "verdict", "why"]
     is_narrow = console.width < LEAST_WIDTH_FOR_REASONS
@@ -126,12 +126,12 @@ def _show_report(rollout: Document, report: Document) -> None:
         table.add_row(*cells, *([] if is_narrow else [Text(guard["reason"])]))
     console.print(table)
     for guard in report["guards"] if is_narrow else []:
-        _say(f"- {guard['guard']}: {guard['reason']}")
+        say(f"- {guard['guard']}: {guard['reason']}")
     if any(_lacks_bound(guard[arm]) for guard in report["guards"] for arm in ARMS):
-        _say("(?: no bound yet, because too few users are counted.)")
-    _say(f"Result: {report['reason']}")
+        say("(?: no bound yet, because too few users are counted.)")
+    say(f"Result: {report['reason']}")
     if report["sample_ratio"]["is_mismatch"]:
-        _say(f"Dealt:  {report['sample_ratio']['reason']}")
+        say(f"Dealt:  {report['sample_ratio']['reason']}")
 
 
 def _figure(figure: Figure, arm: Document) -> Text:
@@ -165,5 +165,6 @@ def _clock(moment: str) -> str:
     return moment.replace("T", " ").partition(".")[0] + " UTC"
 
 
-def _say(line: str) -> None:
+def say(line: str) -> None:
+    """One line, which the terminal may wrap."""
     console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.exposure_columns import ExposureColumns, Floats
+from app.offline_scores import latest_score
 from app.stores.ledger import Ledger
-from app.stores.ledger_rows import Exposure, FeedbackVerdict
+from app.stores.ledger_rows import Exposure, FeedbackVerdict, OfflineScore
 from app.stores.rows import AnswerState
 from flags.outcomes import BoolColumn, Outcomes
 from flags.rollout_plan import Figure, Rollout
@@ -153,18 +154,8 @@ class LedgerOutcomes:
         return scores
 
 
-def latest_score(ledger: Ledger, sampler_id: str, version: str) -> float | None:
-    """The offline score that was recorded last for this version, or for whatever version runs."""
-    scores = [
-        score.score
-        for score in ledger.offline_scores(sampler_id)
-        if score.sampler_version in (None, version)
-    ]
-    return scores[-1] if scores else None
-
-
-def _or_nan(score: float | None) -> float:
-    return np.nan if score is None else score
+def _or_nan(score: OfflineScore | None) -> float:
+    return np.nan if score is None else score.score
 
 
 def _counts(row: Exposure, rollout: Rollout) -> bool:

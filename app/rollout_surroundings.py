@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from app.encoders.contract import EncoderClient
 from app.errors import EncoderUnavailableError
-from app.rollout_outcomes import latest_score
+from app.offline_scores import OfflineScores
 from app.sampler_table import SamplerTable
 from app.sampler_variants import base_id
 from app.stores.catalogue import Catalogue
@@ -18,7 +18,7 @@ from flags.check import RefusedFlagsError, parse_flag_text
 from flags.flag_edit import UneditableFlagsError
 from flags.keys import BASELINE, OFF, SHADOW, SHADOW_ANSWER_RATE, SHADOW_RATE
 from flags.rollout_needs import Coverage, FlagEditor
-from flags.rollout_plan import EpochFacts, Figure, Guard, Reference
+from flags.rollout_plan import EpochFacts, Figure, Guard
 from flags.targeting import Json
 
 RECENT_VIDEOS = 500
@@ -57,6 +57,10 @@ class LiveFacts:
 
     def asks_model(self, sampler_id: str) -> bool:
         return self._table.uses_scorer(sampler_id)
+
+    def version(self, sampler_id: str) -> str | None:
+        """None for a sampler that is not there."""
+        return self._table.version(sampler_id) if sampler_id in self._table.ids else None
 
     def facts(self, candidate: str, control: str) -> EpochFacts | None:
         """None also for a sampler that is not there."""
@@ -111,8 +115,8 @@ class MeasuredFigures:
 
     def __init__(self, editor: FlagEditor, ledger: Ledger, facts: LiveFacts) -> None:
         self._editor = editor
-        self._ledger = ledger
         self._facts = facts
+        self._scores = OfflineScores(ledger, facts)
 
     def why_unmeasurable(self, guard: Guard, candidate: str, control: str) -> str | None:
         if guard.figure is Figure.MODEL_CALLS:
@@ -120,7 +124,7 @@ class MeasuredFigures:
         if guard.figure in (Figure.SHADOW_RELEVANCE, Figure.ANSWER_AGREEMENT):
             return self._why_no_shadow(guard.figure)
         if guard.figure is Figure.OFFLINE_SCORE:
-            return self._why_no_score(guard, candidate, control)
+            return self._scores.why_unusable(guard, candidate, control)
         return None
 
     def _why_no_calls(self, candidate: str, control: str) -> str | None:
@@ -144,23 +148,6 @@ class MeasuredFigures:
             f"{'keep' if len(missing) > 1 else 'keeps'} off. Turn them on (docs/shadow.md), or "
             "leave the guard out."
         )
-
-    def _why_no_score(self, guard: Guard, candidate: str, control: str) -> str | None:
-        facts = self._facts.facts(candidate, control)
-        if facts is None:
-            return None
-        versions = {candidate: facts.candidate_version}
-        if guard.reference is not Reference.ABSOLUTE:
-            versions[control] = facts.control_version
-        missing = [
-            sampler_id
-            for sampler_id, version in versions.items()
-            if latest_score(self._ledger, sampler_id, version) is None
-        ]
-        if not missing:
-            return None
-        commands = ", ".join(f"`framegate rollout score {one} …`" for one in missing)
-        return f"No offline score is recorded for {' and '.join(missing)}: {commands} first."
 
     def _flags(self) -> dict[str, Json]:
         try:

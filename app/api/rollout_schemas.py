@@ -151,6 +151,10 @@ class ScoreDocument(BaseModel):
     at: str
 
 
+class RecordedScoreDocument(ScoreDocument):
+    next: str = Field(description="What comes next: a score that is missing, or the start.")
+
+
 class ScoreListing(BaseModel):
     scores: list[ScoreDocument]
 

@@ -145,5 +145,9 @@ def test_an_offline_score_is_recorded(framegate: CommandLine) -> None:
     run = framegate(
         "rollout", "score", "bolt", "0.61", "--dataset", "ours", "--questions", "200", *BY
     )
+    other = framegate(
+        "rollout", "score", "aks", "0.58", "--dataset", "ours", "--questions", "200", *BY
+    )
     assert "Recorded: bolt" in run.stdout
-    assert "--guard 'offline_score>=1x'" in run.stdout
+    assert "No offline score is recorded for aks: `framegate rollout score aks" in run.stdout
+    assert "Next:     framegate rollout start bolt … --guard 'offline_score>=1x'" in other.stdout
