@@ -13,7 +13,7 @@ from rich.text import Text
 from app.cli_client import CliError
 from app.cli_ingest import ingest
 from app.cli_options import AsJson, Server, connect
-from app.cli_output import console, error_console
+from app.cli_output import console, console_for, error_console
 from app.compare_text import readable, time_text
 
 FORMATS: Final = {".png": "png", ".svg": "svg"}
@@ -62,7 +62,7 @@ def show_comparison(document: dict[str, Any]) -> None:
     """A row a sampler; one that failed says so in place of its frames."""
     rows = document["samplers"]
     table = Table(box=None, pad_edge=False)
-    table.add_column("sampler", overflow="fold")
+    table.add_column("sampler", no_wrap=True)
     measures = ("relevance", "redundancy", "shots", f"from {rows[0]['id']}", "ms")
     for name in measures:
         table.add_column(name, justify="right", overflow="fold")
@@ -77,7 +77,7 @@ def show_comparison(document: dict[str, Any]) -> None:
             f"{row['latency_s'] * 1000:.1f}",
             _frames_text(row, document["duration_s"]),
         )
-    console.print(table)
+    console_for(row["id"] for row in rows).print(table)
     for text in _remarks(document):
         console.print(Text(readable(text), style="yellow"))
 

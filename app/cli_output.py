@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,6 +22,15 @@ error_console = Console(stderr=True, markup=False, emoji=False)
 
 UNCUT_WIDTH = 500
 """Columns for a table that the terminal may wrap, but that must not be cut."""
+LEAST_BESIDE_IDS = 62
+"""Columns that the table of samplers, or of a comparison, needs beside the ids."""
+
+
+def console_for(ids: Iterable[str]) -> Console:
+    """As wide as the terminal, or wider where an id in the first column would else be cut."""
+    longest = max(map(len, ids), default=0)
+    width = max(console.width, longest + LEAST_BESIDE_IDS)
+    return Console(width=width, markup=False, emoji=False)
 
 
 @contextmanager
@@ -110,7 +119,12 @@ def _status_text(video: Document) -> str:
 
 
 def show_samplers(document: Document) -> None:
-    table = Table("sampler", "version", "from", "fills budget", "uses query", "options")
+    """One row a sampler; options take several lines where the terminal is narrow."""
+    table = Table(box=None, pad_edge=False)
+    for name in ("sampler", "version", "from"):
+        table.add_column(name, no_wrap=True)
+    for name in ("fills\nbudget", "uses\nquery", "options"):
+        table.add_column(name, overflow="fold")
     for sampler in document["samplers"]:
         options = ", ".join(f"{o['name']}={_option_text(o['value'])}" for o in sampler["options"])
         table.add_row(
@@ -121,7 +135,7 @@ def show_samplers(document: Document) -> None:
             "yes" if sampler["uses_query"] else "no",
             options,
         )
-    console.print(table)
+    console_for(sampler["id"] for sampler in document["samplers"]).print(table)
     for lack, ids in _by_lack(document["samplers"]).items():
         console.print(f"not to be served here: {', '.join(ids)}: {lack}", style="yellow")
     for unavailable in document["unavailable"]:

@@ -15,6 +15,7 @@ from app.cli_options import AsJson, Server, connect
 from app.cli_output import Document, console, show_sampler, show_samplers
 from app.sampler_table import load_sampler_table
 from app.settings import load_settings
+from flags.check import unknown_sampler_fix
 
 samplers_app = typer.Typer(help="The samplers.", invoke_without_command=True)
 samplers_app.command("new")(new)
@@ -69,8 +70,8 @@ def _missing_text(document: Document, sampler_id: str) -> str:
     for unavailable in document["unavailable"]:
         if unavailable["id"] == sampler_id:
             return f"{sampler_id} failed to load: {unavailable['error']}"
-    known = ", ".join(sampler["id"] for sampler in document["samplers"])
-    return f"There is no sampler {sampler_id!r}. Known: {known}."
+    known = frozenset(sampler["id"] for sampler in document["samplers"])
+    return f"There is no sampler {sampler_id!r}. {unknown_sampler_fix(sampler_id, known)}."
 
 
 @samplers_app.command("list")

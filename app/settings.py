@@ -7,11 +7,10 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, SecretStr, ValidationError, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
-from pydantic_settings import SettingsError as UnreadableValueError
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 MIB = 1024 * 1024
 ENV_PREFIX = "FRAMEGATE_"
@@ -121,7 +120,7 @@ class Settings(BaseSettings):
         None, description="State of the kill switch; default <data_dir>/kill-switch.json."
     )
     extra_samplers: str = Field("", description="Outside samplers, comma separated `module:Class`.")
-    sampler_options: dict[str, dict[str, object]] = Field(
+    sampler_options: Annotated[dict[str, dict[str, object]], NoDecode] = Field(
         default_factory=dict,
         description="Options by sampler and by variant, JSON: "
         '{"aks": {"all_depth": 4}, "aks@t1=0.2": {}}.',
@@ -266,6 +265,17 @@ class Settings(BaseSettings):
         None, description="OTLP/HTTP base address of a collector, such as http://127.0.0.1:4318."
     )
 
+    @field_validator("sampler_options", mode="before")
+    @classmethod
+    def _read_json(cls, value: object) -> object:
+        """Our own reading, because pydantic's takes the last of a key's values without a word."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return json.loads(value, object_pairs_hook=_without_duplicates)
+        except (ValueError, RecursionError) as exc:
+            raise ValueError(f"not valid JSON ({exc})") from exc
+
     @model_validator(mode="after")
     def _check_bounds(self) -> Self:
         pairs = (
@@ -305,6 +315,15 @@ class Settings(BaseSettings):
         return f"http://{host}:{self.port}"
 
 
+def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    values: dict[str, object] = {}
+    for name, value in pairs:
+        if name in values:
+            raise ValueError(f"the key {name!r} is given twice")
+        values[name] = value
+    return values
+
+
 def load_settings() -> Settings:
     """Settings from the environment. Raises `SettingsError` with every bad name and value."""
     known = {ENV_PREFIX + name.upper() for name in Settings.model_fields}
@@ -316,8 +335,6 @@ def load_settings() -> Settings:
         return Settings()
     except ValidationError as exc:
         raise SettingsError(_error_text(exc)) from exc
-    except UnreadableValueError as exc:
-        raise SettingsError(f"{exc}: it must be JSON") from exc
 
 
 def changed_settings(settings: Settings, changes: Mapping[str, object]) -> Settings:

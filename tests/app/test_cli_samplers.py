@@ -57,6 +57,7 @@ def test_a_sampler_that_is_not_there_or_failed_to_load_is_an_error(framegate: Co
     unavailable = failed(framegate("samplers", "show", "nonesuch.module:Sampler"))
 
     assert "no sampler 'aks@t1=0.3'" in unknown
+    assert """FRAMEGATE_SAMPLER_OPTIONS: {"aks@t1=0.3": {}}. Known here:""" in unknown
     assert "aks@t1=0.2" in unknown
     assert "failed to load: ModuleNotFoundError" in unavailable
 
@@ -80,6 +81,25 @@ def test_with_a_server_its_samplers_are_shown(
     assert "aks@t1=0.3, version 1+" in there.stdout
     assert "aks@t1=0.3" in listed.stdout
     assert "no sampler" in failed(here)
+
+
+def test_no_id_is_cut_where_the_terminal_is_narrow(
+    tmp_path: Path, indexed: IndexedData, framegate: CommandLine
+) -> None:
+    long_id = "aks@t1=0.25,t2=-100.0,all_depth=3,scene_hints=false,compat=safe"
+    world = build_world(tmp_path / "data", indexed, sampler_options={long_id: {}})
+    framegate.environment["COLUMNS"] = "80"
+    with serving(world) as address:
+        framegate.environment["FRAMEGATE_PORT"] = address.rpartition(":")[2]
+        listed = framegate("samplers")
+        ids = f"{long_id},frame-voyager-lite"
+        compared = framegate("samplers", "compare", indexed.short_id, QUESTION, "--samplers", ids)
+    for run in (listed, compared):
+        assert run.returncode == 0, run.stderr
+        first_words = [line.split()[0] for line in run.stdout.splitlines() if line.strip()]
+        assert {long_id, "frame-voyager-lite"} <= set(first_words)
+        assert "…" not in run.stdout
+    assert {"oracle=cached,", "closed_first=relevance"} <= set(listed.stdout.split())
 
 
 def test_an_id_with_signs_of_its_own_reaches_the_service_as_it_is(

@@ -129,6 +129,25 @@ def test_changes_are_checked() -> None:
         changed_settings(Settings(), {"port": 99_999})
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"aks": {"t1": 0.1, "t1": 0.2}}',
+        '{"aks@t1=0.2": {}, "aks@t1=0.2": {}}',
+        '{"aks": {}, "bolt": {}, "aks": {"t1": 0.2}}',
+    ],
+)
+def test_a_key_given_twice_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("FRAMEGATE_SAMPLER_OPTIONS", text)
+    assert refusal().startswith("FRAMEGATE_SAMPLER_OPTIONS: not valid JSON (the key '")
+    assert "is given twice" in refusal()
+
+
+def test_options_nested_beyond_reason_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRAMEGATE_SAMPLER_OPTIONS", "[" * 100_000)
+    assert refusal().startswith("FRAMEGATE_SAMPLER_OPTIONS: not valid JSON")
+
+
 def test_a_child_reads_the_same_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("framegate_host", "::1")
     settings = Settings.model_validate(
