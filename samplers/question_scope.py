@@ -38,6 +38,8 @@ _QUOTED = re.compile(r'"[^"]*"|“[^“”]*”|„[^„“”]*[“”]|«[^«�
 _LEAD_IN = re.compile(
     rf"^(?:please,? )?(?:in|from|watch\w*|based on|according to) {_VIDEO}\W*(?:and )?(?:say )?"
 )
+_VERB_LAST = re.compile(r"(\bhow long (?:do|does|did|will) .{0,120}?)\blast(?=\W*$)")
+"""That something lasts says nothing about its place in an order."""
 
 _WHOLE_VIDEO = (
     r"summar\w*|tl;?dr|recap\w*|overview|synopsis|gist|outline|chapters?",
@@ -52,6 +54,7 @@ _WHOLE_VIDEO = (
     r"genre|plot|storyline|overall|altogether|in total|total number|in general",
     rf"(?:title|mood|tone|style|story|message|kind|type|sort) (?:of|for) {_VIDEO}",
     r"(?:entire|whole) (?:\w+ )?(?:video|clip|film|movie|footage|thing)|throughout",
+    rf"how long (?:is|was|does|did) {_VIDEO}(?: last)?(?=\W*$)",
     r"most of the time|over the course of|from (?:start|beginning) to (?:finish|end)",
 )
 _SEVERAL_MOMENTS = (
@@ -65,16 +68,22 @@ _SEVERAL_MOMENTS = (
     r"(?:each|every) time|whenever|again|twice|repeatedly|(?:two|three) times",
     r"compar\w+|differen(?:ce|ces|t)|similar\w*|in common|versus|vs|both",
     r"(?:more|less|fewer|(?!rather|other|whether)[a-z]{3,}er) than|who \w+ more",
+    r"(?:is|are|was|were|looks?|seems?|runs?|moves?|goes|drives?) "
+    r"(?:(?!rather|other|whether|under)[a-z]{3,}er|better|worse|(?:more|less) \w+)"
+    r"(?=[^,:;?]{0,40}[,:;] [^?]{1,80}? or )",
     r"which of the (?:two|three|four)|(?:happen\w*|occur\w*|relationship) between",
     r"how (?:do|does|did|has) .{0,120}?(?:change|differ|develop|evolve|progress)",
     r"steps?(?= (?:of|to|in|for))|highlights?|key moments",
     r"list (?:all|the|every|each)|name (?:all|every|each)|all (?:of )?the",
 )
+_TIMES = (
+    r"(?:(?:at|around|about) )?\d{1,2}(?::\d\d){1,2}",
+    r"(?:at|around|minute|second) \d{1,6}(?: (?:seconds?|minutes?|hours?))?",
+)
 _ONE_MOMENT = (
     r"at (?:what|which) (?:point|time|moment|second|minute|frame)",
     r"when (?:do|does|did|is|are|was|were)",
     r"the (?:moment|scene|part|shot|frame) (?:when|where|in which|at which|with|that)",
-    r"\d{1,2}:\d\d|(?:at|around|minute|second) \d+",
     r"find|locate|show me|spot|(?:is|are) there (?:a|an|any)|ever appears?",
     rf"{_ASKS} (?:(?:is|are|was|were) the )?(?:colou?r|number|brand|model|shape|size|logo|text|"
     r"word|flag|animal|object|item|time|price|score)s?|^where|^whose",
@@ -89,12 +98,14 @@ def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(rf"\b(?:{pattern})\b" for pattern in patterns))
 
 
-RULES: tuple[tuple[Scope, re.Pattern[str]], ...] = (
-    ("whole video", _any_of(_WHOLE_VIDEO)),
-    ("several moments", _any_of(_SEVERAL_MOMENTS)),
-    ("one moment", _any_of(_ONE_MOMENT)),
+RULES: tuple[tuple[Scope, re.Pattern[str], str], ...] = (
+    ("whole video", _any_of(_WHOLE_VIDEO), ""),
+    ("several moments", _any_of(_SEVERAL_MOMENTS), ""),
+    ("one moment", _any_of(_TIMES), ", a time, which no sampler seeks"),
+    ("one moment", _any_of(_ONE_MOMENT), ""),
 )
-"""The first that fits decides: "summarise what happens after the goal" is about the whole video."""
+"""Scope, signs of it, and what is to be said of them. The first that fits decides: "summarise what
+happens after the goal" is about the whole video."""
 
 
 def scope_of_words(question: str) -> Reading | None:
@@ -105,10 +116,11 @@ def scope_of_words(question: str) -> Reading | None:
     """
     text = question[:MOST_READ_CHARS].casefold().replace("’", "'")
     text = _LEAD_IN.sub("", _QUOTED.sub(" ", text).strip())
-    for scope, pattern in RULES:
+    text = _VERB_LAST.sub(r"\1", text)
+    for scope, pattern, remark in RULES:
         found = pattern.search(text)
         if found:
-            return Reading(scope, f'"{found[0].strip()}"')
+            return Reading(scope, f'"{found[0].strip()}"{remark}')
     return None
 
 

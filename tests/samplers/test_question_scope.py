@@ -102,6 +102,23 @@ def test_the_reason_quotes_the_question() -> None:
     assert scope_of_words("In this video, who wins overall?") == Reading("whole video", '"overall"')
 
 
+@pytest.mark.parametrize(
+    ("question", "time"),
+    [
+        ("What happens at 0:05?", "at 0:05"),
+        ("And at 1:02:15, where is she?", "at 1:02:15"),
+        ("What is shown between 0:30 and 1:10?", "0:30"),
+        ("At around 3 minutes, what does he point at?", "around 3 minutes"),
+        ("What is in minute 5?", "minute 5"),
+    ],
+)
+def test_a_time_is_quoted_whole_and_the_reason_says_that_it_is_not_sought(
+    question: str, time: str
+) -> None:
+    expected = Reading("one moment", f'"{time}", a time, which no sampler seeks')
+    assert scope_of_words(question) == expected
+
+
 def test_what_a_question_quotes_is_not_read() -> None:
     assert read_scope("Does she sing “before you go” or «summary»?") is None
 
