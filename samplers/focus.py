@@ -360,11 +360,11 @@ class FocusSampler:
         return Draw(arms, answers, times_s, budget).rows(order, rng)
 
     def _costs(self, answers: Answers) -> str:
-        num_rows = len(answers.is_asked)
-        asked = "the model was asked about" if self.options.uses_scorer else "scored"
-        costs = (
-            f"{asked} {answers.num_asked:,} of {num_rows:,} candidates, "
-            f"{num_rows - answers.num_asked:,} were saved"
-        )
+        """Of cached cosines nothing is said to be saved: all of them were computed beforehand."""
+        num_rows, num_asked = len(answers.is_asked), answers.num_asked
+        counts = f"{num_asked:,} of {num_rows:,} candidates"
+        if not self.options.uses_scorer:
+            return f"looked at the cosines of {counts}"
+        costs = f"the model was asked about {counts}, {num_rows - num_asked:,} were saved"
         unanswered = answers.num_unanswered
         return f"{costs}, {unanswered:,} went unanswered" if unanswered else costs

@@ -283,11 +283,19 @@ def test_a_model_is_asked_about_no_row_twice_and_about_no_more_than_allowed(
     assert len(scorer.sizes) <= 2
 
 
-def test_calls_are_saved_even_without_a_cap() -> None:
+def test_of_cached_cosines_nothing_is_said_to_be_saved() -> None:
     video = scored_video(moment(3600, at=900))
     note = sampler().select_with_note(video, "q", 64, None).note
     assert note is not None
-    assert note.startswith("scored 1,4")
+    assert note.startswith("looked at the cosines of 1,4")
+    assert note.endswith(" of 3,600 candidates")
+
+
+def test_calls_are_saved_where_a_model_is_asked() -> None:
+    video = make_video(1500, seed=2)
+    focus = sampler(InMemoryScorer(), oracle="model")
+    note = focus.select_with_note(video, "q", 16, None).note
+    assert note is not None
     assert note.endswith("were saved")
 
 
