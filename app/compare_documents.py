@@ -39,7 +39,7 @@ class ComparedSamplerDocument(BaseModel):
         description="1-Wasserstein distance of the times from the first sampler's."
     )
     overlap: float | None = Field(description="Frames shared with the first sampler, 0..1.")
-    latency_s: float = Field(description="Of the selection, scores included.")
+    latency_s: float = Field(description="Of the sampler's call, scores included.")
     scorer: ScorerDocument | None = Field(
         description="Null where no scoring model was asked or looked up."
     )

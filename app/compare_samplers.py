@@ -161,9 +161,10 @@ class SamplerComparer:
         try:
             chosen = await self._parts.selector.select_or_raise(sampler_id, request)
         except SelectionFailedError as error:
-            chosen = CheckedSelection([], cost=error.cost)
+            # Who was killed, or ended its process, took the clock along.
+            select_s = perf_counter() - started if error.select_s is None else error.select_s
+            chosen = CheckedSelection([], cost=error.cost, select_s=select_s)
             failure = ComparisonFailureDocument(kind=str(error.kind), message=error.message)
-        latency_s = perf_counter() - started
         note_model_cost(self._parts.metrics, chosen.cost)
         configured = self._parts.table.get(sampler_id)
         rows = opened.stored.rows(chosen.indices)
@@ -173,7 +174,7 @@ class SamplerComparer:
             options=configured.option_values,
             indices=chosen.indices,
             embeddings=await asyncio.to_thread(self._parts.features.rows, opened.key, rows),
-            latency_s=latency_s,
+            latency_s=chosen.select_s,
             scorer=scorer_document(chosen.cost),
             note=chosen.note,
             failure=failure,

@@ -5,22 +5,22 @@ from __future__ import annotations
 from app.scorer.backend import process_backend
 from app.scorer.frame_scorer import OpenAIFrameScorer, ScoredSelection, open_frame_scorer
 from app.scorer.spec import SCORER_SHARE, ScoreNamespace, ScorerSpec
-from app.select_frames import CheckedSelection, SelectionFailedError, run_checked
+from app.select_frames import CheckedSelection, foreign_code, run_checked
 from app.selection_processes import SelectionTask, built_sampler, load_samplers
-from observability.names import SamplerFailure
 from observability.stages import extracted_context
-from samplers.contract import SamplerError, ScorerUnavailableError
+from samplers.contract import FeaturesMissingError, SamplerError, ScorerUnavailableError
 
 
 def run_model_task(task: SelectionTask, deadline_s: float) -> CheckedSelection:
     """In the selection process, which is killed after `deadline_s`. Raises
     `SelectionFailedError`."""
-    try:
-        request, scorer = task.request(), _scorer(task, deadline_s)
-        # Built anew: the scorer has this selection's deadline, and its bill.
-        sampler = built_sampler(task.sampler, scorer)
-    except (SamplerError, OSError) as exc:
-        raise SelectionFailedError(SamplerFailure.DEPENDENCY, str(exc)) from None
+    with foreign_code():
+        try:
+            request, scorer = task.request(), _scorer(task, deadline_s)
+            # Built anew: the scorer has this selection's deadline, and its bill.
+            sampler = built_sampler(task.sampler, scorer)
+        except (SamplerError, OSError) as exc:
+            raise FeaturesMissingError(str(exc)) from None
     with extracted_context(task.trace_context):
         return run_checked(sampler, request, lambda: scorer.cost)
 

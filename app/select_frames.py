@@ -8,8 +8,10 @@ with a broad `except`: a sampler is foreign code.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+import traceback
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from app.sampler_breaker import SamplerBreaker
@@ -31,6 +33,8 @@ from samplers.contract import (
 logger = logging.getLogger(__name__)
 
 MAX_MESSAGE_CHARS = 300
+MAX_TRACEBACK_CHARS = 4_000
+"""Of its end, which says what was raised, and where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,8 @@ class Fallback:
     sampler_id: str
     kind: SamplerFailure
     message: str
+    trace: str | None = field(default=None, repr=False)
+    """Where the sampler raised: for logs alone, because it shows code and paths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,8 @@ class CheckedSelection:
     note: str | None = None
     """Why these frames, where the sampler says so."""
     cost: ModelCost = NO_COST
+    select_s: float = 0.0
+    """Of the call of the sampler itself, without the wait for a thread or process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +82,26 @@ class Selection:
 
 
 class SelectionFailedError(Exception):
-    """A sampler gave no valid selection; `kind` is what the failure is counted under."""
+    """A sampler gave no valid selection; `kind` is what the failure is counted under.
 
-    def __init__(self, kind: SamplerFailure, message: str, cost: ModelCost = NO_COST) -> None:
-        super().__init__(kind, message, cost)  # all, so that it crosses processes
+    `trace` is the formatted traceback where the sampler raised, `select_s` how long the sampler was
+    at it; None where its process took that with it, or it was never called.
+    """
+
+    def __init__(
+        self,
+        kind: SamplerFailure,
+        message: str,
+        cost: ModelCost = NO_COST,
+        trace: str | None = None,
+        select_s: float | None = None,
+    ) -> None:
+        super().__init__(kind, message, cost, trace, select_s)  # all, so that it crosses processes
         self.kind = kind
         self.message = message[:MAX_MESSAGE_CHARS]
         self.cost = cost
+        self.trace = trace and trace[-MAX_TRACEBACK_CHARS:]
+        self.select_s = select_s
 
 
 def _no_cost() -> ModelCost:
@@ -97,21 +118,36 @@ def run_checked(
     Runs in a selection thread or process. Foreign exceptions end here: they may not unpickle in
     the gateway, and a `SystemExit` would end it.
     """
-    try:
+    with foreign_code(cost):
+        started = perf_counter()
         noted = noted_selection(
             sampler, request.video, request.query, request.budget, request.scenes
         )
+        select_s = perf_counter() - started
         indices = check_selection(
             noted.indices, request.video, request.budget, fills_budget=sampler.fills_budget
         )
-        return CheckedSelection(indices, _checked_note(noted.note), cost())
+        return CheckedSelection(indices, _checked_note(noted.note), cost(), select_s)
+
+
+@contextmanager
+def foreign_code(cost: Callable[[], ModelCost] = _no_cost) -> Iterator[None]:
+    """Whatever the block raises becomes a `SelectionFailedError`, with its traceback as a text."""
+    started = perf_counter()
+
+    def failed(kind: SamplerFailure, message: str, trace: str | None = None) -> Exception:
+        return SelectionFailedError(kind, message, cost(), trace, perf_counter() - started)
+
+    try:
+        yield
     except FeaturesMissingError as exc:
-        raise SelectionFailedError(SamplerFailure.DEPENDENCY, str(exc), cost()) from None
+        raise failed(SamplerFailure.DEPENDENCY, str(exc)) from None
     except ContractViolationError as exc:
-        raise SelectionFailedError(SamplerFailure.CONTRACT, str(exc), cost()) from None
+        raise failed(SamplerFailure.CONTRACT, str(exc)) from None
     except BaseException as exc:  # noqa: BLE001 - a sampler is foreign code and may raise anything
+        trace = "".join(traceback.format_exception(exc))
         message = f"{type(exc).__name__}: {exc}"
-        raise SelectionFailedError(SamplerFailure.RAISED, message, cost()) from None
+        raise failed(SamplerFailure.RAISED, message, trace) from None
 
 
 def _checked_note(note: object) -> str | None:
@@ -158,7 +194,7 @@ class FrameSelector:
             chosen = await self.select_or_raise(sampler_id, request)
         except SelectionFailedError as failure:
             note_model_cost(self._metrics, failure.cost)
-            fallback = Fallback(sampler_id, failure.kind, failure.message)
+            fallback = Fallback(sampler_id, failure.kind, failure.message, failure.trace)
             return replace(self._baseline_selection(fallback, request), cost=failure.cost)
         self._metrics.sampler_selected(sampler_id, perf_counter() - started)
         note_model_cost(self._metrics, chosen.cost)
@@ -182,7 +218,9 @@ class FrameSelector:
         except TimeoutError as exc:
             self._breaker.record_overrun(sampler_id)
             message = f"no selection within {deadline_s:g} s"
-            raise SelectionFailedError(SamplerFailure.DEADLINE, message) from exc
+            raise SelectionFailedError(
+                SamplerFailure.DEADLINE, message, select_s=deadline_s
+            ) from exc
         self._breaker.record_success(sampler_id)
         return chosen
 
@@ -193,6 +231,7 @@ class FrameSelector:
             logger,
             Event.SAMPLER_FAILED,
             level=logging.WARNING,
+            exc_info=fallback.trace,
             sampler=fallback.sampler_id,
             kind=str(fallback.kind),
             error=fallback.message,

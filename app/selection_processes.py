@@ -16,13 +16,14 @@ from app.select_frames import (
     CheckedSelection,
     SelectionFailedError,
     SelectionRequest,
+    foreign_code,
     run_checked,
 )
 from app.stores.library import open_video_handle
 from app.stores.video_handle import VideoHandleSpec
 from observability.names import SamplerFailure
 from observability.stages import extracted_context
-from samplers.contract import FrameScorer, Sampler, SamplerError, Scene
+from samplers.contract import FeaturesMissingError, FrameScorer, Sampler, SamplerError, Scene
 from samplers.registry import SamplerEntry, load_registry
 
 PROCESS_START_S = 5.0
@@ -80,10 +81,11 @@ def run_task(task: SelectionTask, deadline_s: float) -> CheckedSelection:
     """In the selection process, which is killed after `deadline_s`. Raises
     `SelectionFailedError`."""
     del deadline_s
-    try:
-        sampler, request = _kept_sampler(task.sampler), task.request()
-    except (SamplerError, OSError) as exc:
-        raise SelectionFailedError(SamplerFailure.DEPENDENCY, str(exc)) from None
+    with foreign_code():
+        try:
+            sampler, request = _kept_sampler(task.sampler), task.request()
+        except (SamplerError, OSError) as exc:
+            raise FeaturesMissingError(str(exc)) from None
     with extracted_context(task.trace_context):
         return run_checked(sampler, request)
 

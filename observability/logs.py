@@ -27,6 +27,7 @@ MAX_LINE_CHARS = 16_000
 
 _EVENT = "framegate_event"
 _FIELDS = "framegate_fields"
+_TRACE = "framegate_trace"
 _BASE_KEYS = frozenset(
     {"ts", "level", "logger", "event", "message", "trace_id", "span_id", "exception", "cut"}
 )
@@ -55,13 +56,17 @@ def log_event(
     /,
     *,
     level: int = logging.INFO,
-    exc_info: BaseException | None = None,
+    exc_info: BaseException | str | None = None,
     **fields: object,
 ) -> None:
-    """Log one event; `fields` become members of the JSON line (never a question's text)."""
+    """Log one event; `fields` become members of the JSON line (never a question's text).
+
+    `exc_info`: what was raised, or the text of its traceback where it stayed in another process.
+    """
     if logger.isEnabledFor(level):
-        extra = {_EVENT: str(event), _FIELDS: fields}
-        logger.log(level, "%s", message or event, exc_info=exc_info, extra=extra)
+        raised, trace = (None, exc_info) if isinstance(exc_info, str) else (exc_info, None)
+        extra = {_EVENT: str(event), _FIELDS: fields, _TRACE: trace}
+        logger.log(level, "%s", message or event, exc_info=raised, extra=extra)
 
 
 def _is_finite(number: float) -> bool:
@@ -148,8 +153,10 @@ def _line_of(record: logging.LogRecord) -> dict[str, FieldValue]:
         line["span_id"] = trace.format_span_id(span_context.span_id)
     for key, value in cutter.fit_fields(getattr(record, _FIELDS, {})).items():
         line[f"field_{key}" if key in _BASE_KEYS else key] = value
+    stack: str | None = getattr(record, _TRACE, None)
     if record.exc_info:
         stack = logging.Formatter().formatException(record.exc_info)
+    if stack:
         line["exception"] = cutter.fit_end(stack, "exception")
     if cutter.cut:
         line["cut"] = cutter.cut

@@ -152,6 +152,17 @@ class RaisingOddly(Outside):
         raise OddError("a", "b")
 
 
+class Unbuildable(Outside):
+    """Cannot be built."""
+
+    id = "unbuildable"
+
+    def __init__(
+        self, options: SamplerOptions, *, encoder: str, scorer: FrameScorer | None = None
+    ) -> None:
+        raise LookupError("no weights")
+
+
 class Unannounced(Outside):
     """Reads scores, though it says that it does not use the query."""
 
@@ -175,5 +186,6 @@ ALL = (
     Dying,
     RaisingOddly,
     Unannounced,
+    Unbuildable,
 )
 TARGETS = tuple(f"{cls.__module__}:{cls.__name__}" for cls in ALL)

@@ -124,6 +124,8 @@ async def test_a_sampler_that_fails_is_a_row_that_says_so(
     bad = [first, *others]
 
     assert [sampler["failure"]["kind"] for sampler in bad] == ["raised", "deadline", "contract"]
+    assert bad[1]["latency_s"] == 2.0, "its deadline, without the start of a process"
+    assert "rogue_samplers.py" not in str(document), "a traceback is for the logs alone"
     assert "out of memory" in first["failure"]["message"]
     for sampler in bad:
         assert sampler["frames"] == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
@@ -15,9 +17,16 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader, NumberDataPoi
 from app.sampler_breaker import BreakerRule, SamplerBreaker
 from app.sampler_pools import PoolSizes, SamplerPools
 from app.sampler_table import SamplerTable
-from app.select_frames import FrameSelector, SelectionDeadlines, SelectionRequest
+from app.select_frames import (
+    MAX_TRACEBACK_CHARS,
+    FrameSelector,
+    SelectionDeadlines,
+    SelectionFailedError,
+    SelectionRequest,
+)
+from observability.logs import JsonFormatter
 from observability.metrics import Metrics
-from observability.names import SAMPLER_FAILURES, SamplerFailure
+from observability.names import SAMPLER_FAILURES, Event, SamplerFailure
 from samplers.contract import check_selection
 from samplers.registry import load_registry
 from tests.app.rogue_samplers import TARGETS
@@ -108,6 +117,7 @@ async def test_a_sound_sampler_chooses_the_frames(world: World, sampler_id: str)
         ("exiting", SamplerFailure.RAISED),
         ("dying", SamplerFailure.RAISED),
         ("odd-error", SamplerFailure.RAISED),
+        ("unbuildable", SamplerFailure.RAISED),
         ("unsorted", SamplerFailure.CONTRACT),
         ("floats", SamplerFailure.CONTRACT),
         ("featureless", SamplerFailure.DEPENDENCY),
@@ -124,6 +134,59 @@ async def test_a_failing_sampler_is_replaced_by_uniform_and_counted_by_kind(
     assert selection.fallback is not None
     assert (selection.fallback.sampler_id, selection.fallback.kind) == (sampler_id, kind)
     assert world.failures() == {(sampler_id, str(kind)): 1}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("sampler_id", "raised"),
+    [
+        ("raising", "RuntimeError: the model is out of memory"),
+        ("odd-error", "tests.app.rogue_samplers.OddError: a"),
+        ("unbuildable", "LookupError: no weights"),
+    ],
+)
+async def test_the_log_line_says_where_a_sampler_raised(
+    world: World, caplog: pytest.LogCaptureFixture, sampler_id: str, raised: str
+) -> None:
+    await world.selector.select_frames(sampler_id, world.request)
+    [record] = [one for one in caplog.records if one.getMessage() == Event.SAMPLER_FAILED]
+    line = json.loads(JsonFormatter().format(record))
+    assert line["sampler"] == sampler_id
+    assert line["exception"].startswith("Traceback")
+    assert "rogue_samplers.py" in line["exception"]
+    assert line["exception"].strip().endswith(raised)
+
+
+@pytest.mark.anyio
+async def test_what_broke_no_rule_by_raising_has_no_traceback(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    await world.selector.select_frames("unsorted", world.request)
+    [record] = [one for one in caplog.records if one.getMessage() == Event.SAMPLER_FAILED]
+    assert "exception" not in json.loads(JsonFormatter().format(record))
+
+
+def test_a_traceback_that_crosses_processes_is_bounded_at_its_beginning() -> None:
+    failure = SelectionFailedError(SamplerFailure.RAISED, "x", trace="a" * 10_000 + "the end")
+    crossed = pickle.loads(pickle.dumps(failure))
+    assert len(crossed.trace) == MAX_TRACEBACK_CHARS
+    assert crossed.trace.endswith("the end")
+
+
+@pytest.mark.anyio
+async def test_the_time_of_a_selection_leaves_the_start_of_its_process_out(world: World) -> None:
+    await world.selector.select_frames("sleeping", world.request)
+    started = monotonic()
+    chosen = await world.selector.select_or_raise("first-frames", world.request)
+    with_start_s = monotonic() - started
+    assert 0 < chosen.select_s < with_start_s / 2
+
+
+@pytest.mark.anyio
+async def test_an_overrun_took_its_deadline(world: World) -> None:
+    with pytest.raises(SelectionFailedError) as failed:
+        await world.selector.select_or_raise("sleeping", world.request)
+    assert failed.value.select_s == DEADLINE_S
 
 
 @pytest.mark.anyio
