@@ -9,8 +9,11 @@ from rich.text import Text
 
 from app.cli_output import console
 from flags.figures import figure_text
+from flags.guard_report import ArmCount
 from flags.guard_text import parse_guard
+from flags.rollout_journal import FLAGS_EVIDENCE
 from flags.rollout_plan import Figure
+from flags.rollout_text import open_text
 
 Document = dict[str, Any]
 
@@ -38,10 +41,30 @@ HAPPENED: Final = {
 def show_step(rollout: Document) -> None:
     """What a command did, and what comes next."""
     step = rollout["last_step"]
-    say(HAPPENED[step["kind"]].format(**(rollout | step)))
+    say(HAPPENED[step["kind"]].format(**(rollout | step)) + _dealt_anew(rollout, step))
     say(f"Flags:  {rollout['flags']}")
     show_next(rollout)
     say(f"Rollout {rollout['rollout_id']}, step {step['sequence']}, epoch {rollout['epoch']}.")
+
+
+def _edit_of(step: Document) -> Document:
+    """What the step did to the flag file; empty where it did nothing."""
+    return dict(step["evidence"].get(FLAGS_EVIDENCE, {}).get("edit") or {})
+
+
+def _dealt_anew(rollout: Document, step: Document) -> str:
+    """What a resumption did to what it found in the flag file."""
+    if step["kind"] != "resumed" or not _edit_of(step):
+        return ""
+    old, new = step["old_weight"], step["new_weight"]
+    found = "" if old == new else f" This replaced the {old} % that the flag file had."
+    return f"{found} The users were dealt anew: epoch {rollout['epoch']}, another salt."
+
+
+def _kind(step: Document) -> str:
+    kind = str(step["kind"]).replace("_", " ")
+    target = _edit_of(step).get("everyone") if step["kind"] == "rolled_back" else None
+    return kind if target is None else f"{kind} to {target}"
 
 
 def show_next(rollout: Document) -> None:
@@ -60,8 +83,7 @@ def show_status(rollout: Document) -> None:
     say(f"Stages: {_bar(rollout)}")
     say(f"Begun:  {_clock(rollout['started'])} by {rollout['started_by']}")
     if last_step["sequence"] > 1:
-        what = str(last_step["kind"]).replace("_", " ")
-        say(f"Latest: {what} {_clock(last_step['at'])} by {last_step['who']}")
+        say(f"Latest: {_kind(last_step)} {_clock(last_step['at'])} by {last_step['who']}")
     say(f"Why:    {rollout['reason']}")
     say(f"Flags:  {rollout['flags']}")
     say(f"Epoch:  {rollout['epoch']}, salt {rollout['salt']}")
@@ -93,7 +115,7 @@ def show_history(steps: list[Document]) -> None:
         table.add_row(
             str(step["sequence"]),
             _clock(step["at"]),
-            str(step["kind"]).replace("_", " "),
+            _kind(step),
             f"{old} → {step['new_weight']} %",
             str(step["epoch"]),
             Text(step["who"]),
@@ -106,6 +128,7 @@ def _show_report(rollout: Document, report: Document) -> None:
     plan = f"of {rollout['min_users']:,} users and {rollout['min_answers']:,} answers each"
     seen = ", ".join(
         f"{rollout[arm]} {report[arm]['users']:,} users and {report[arm]['answers']:,} answers"
+        f"{_open_users(report[arm])}"
         for arm in ARMS
     )
     say(f"Seen:   {seen}; {plan}")
@@ -132,6 +155,12 @@ def _show_report(rollout: Document, report: Document) -> None:
     say(f"Result: {report['reason']}")
     if report["sample_ratio"]["is_mismatch"]:
         say(f"Dealt:  {report['sample_ratio']['reason']}")
+
+
+def _open_users(arm: Document) -> str:
+    """` (24 users open, the first is counted by 12:09:33 UTC)`."""
+    count = ArmCount(**arm)
+    return f" ({open_text(count).removeprefix('; ')})" if count.open_users else ""
 
 
 def _figure(figure: Figure, arm: Document) -> Text:

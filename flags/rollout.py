@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from flags.flag_edit import UneditableFlagsError, read_serving
 from flags.guard_report import GuardReport
+from flags.keys import BASELINE
 from flags.rollout_changes import (
     By,
     Cause,
@@ -37,7 +38,6 @@ from flags.rollout_plan import (
     RolloutPlan,
     RolloutState,
     RolloutStep,
-    StepKind,
     Verdict,
 )
 from flags.targeting import TOTAL_WEIGHT
@@ -48,6 +48,8 @@ _WAY_ON = {
     RolloutState.COMPLETED: "`rollback` gives everyone the control again.",
     RolloutState.ROLLED_BACK: "`start` begins a new one.",
 }
+
+_OVER = frozenset({RolloutState.COMPLETED, RolloutState.ROLLED_BACK})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,16 +161,20 @@ class RolloutController:
     def rollback(self, rollout_id: str, by: By, *, to: str | None = None) -> RolloutStep:
         """Everyone gets the control, or the sampler `to`; the next answer obeys.
 
-        Also of a completed rollout, as long as nobody changed the flag since.
+        Also of a completed rollout, and with `to` of one that is rolled back, as long as nobody
+        changed the flag since.
         """
         with self._recovered():
             rollout = self.find(rollout_id)
-            if rollout.state is RolloutState.ROLLED_BACK:
-                raise RolloutRefusedError(["It is rolled back already; there is nothing to do."])
-            if to is not None and to not in self._needs.known_samplers:
-                raise RolloutRefusedError([f"There is no sampler `{to}` here to roll back to."])
+            if to is None and rollout.state is RolloutState.ROLLED_BACK:
+                reason = (
+                    "It is rolled back already. If what everyone gets now is bad, too: "
+                    f"`--to {BASELINE}`, or another sampler."
+                )
+                raise RolloutRefusedError([reason])
+            self._check_target(rollout, to)
             content = self._needs.editor.read()
-            if rollout.state is RolloutState.COMPLETED:
+            if rollout.state in _OVER:
                 self._check_still_served(rollout, content)
             return self._roll_back(rollout, content, by, to=to)
 
@@ -297,13 +303,19 @@ class RolloutController:
             raise RolloutRefusedError([f"The rollout is {rollout.state}: {way_on}"])
         return rollout
 
+    def _check_target(self, rollout: Rollout, to: str | None) -> None:
+        if to is not None and to not in self._needs.known_samplers:
+            raise RolloutRefusedError([f"There is no sampler `{to}` here to roll back to."])
+        if to == rollout.plan.candidate:
+            raise RolloutRefusedError([f"`{to}` is the candidate, away from which you roll back."])
+
     def _check_still_served(self, rollout: Rollout, content: bytes) -> None:
         [*_, last] = self._needs.store.rollout_steps(rollout.rollout_id)
-        is_ours = last.kind is StepKind.COMPLETED and not is_foreign(last, content)
-        if self._needs.store.active_rollout() is not None or not is_ours:
+        if self._needs.store.active_rollout() is not None or is_foreign(last, content):
             reason = (
-                "The flag was changed since the rollout was completed. Roll back what runs now, or "
-                "edit the flag file (docs/flags.md)."
+                "The flag was changed since the rollout ended. Roll back what runs now, or edit "
+                "the flag file (docs/flags.md); `framegate kill-switch on --why …` serves "
+                f"`{BASELINE}` at once."
             )
             raise RolloutRefusedError([reason])
 

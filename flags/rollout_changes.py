@@ -225,7 +225,11 @@ def dealt_anew(rollout: Rollout, serving: Serving, now_s: float, by: By) -> Chan
     dealt = replace(
         change.rollout, epoch=epoch, epoch_started_s=begins_s, salt=_salt(rollout.rollout_id, epoch)
     )
-    found = serving.arms.weight if serving.arms else 0
+    found = _served_weight(rollout, serving)
+    reason = f"{dealt.reason.removesuffix('.')}. Users were dealt anew"
+    if found != dealt.weight:
+        reason += f", and the {found} % of the flag file became {dealt.weight} %"
+    dealt = replace(dealt, reason=f"{reason}.")
     return replace(change, rollout=dealt, old_weight=found, edit=Edit(arms=arms_of(dealt)))
 
 

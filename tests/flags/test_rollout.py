@@ -159,6 +159,32 @@ def test_a_rollback_may_go_to_the_baseline(world: RolloutWorld) -> None:
     assert world.serving().everyone == "uniform"
 
 
+def test_a_bad_control_is_left_by_a_second_rollback(world: RolloutWorld) -> None:
+    world.start()
+    world.controller.rollback("r1", BO)
+    with pytest.raises(RolloutRefusedError, match="`--to uniform`"):
+        world.controller.rollback("r1", BO)
+    step = world.controller.rollback("r1", BO, to="uniform")
+
+    assert world.serving().everyone == "uniform"
+    assert (step.sequence, step.kind, step.who) == (3, StepKind.ROLLED_BACK, "bo")
+    assert step.flag_digest_before != step.flag_digest_after
+    assert world.rollout().state is RolloutState.ROLLED_BACK
+    with pytest.raises(RolloutRefusedError, match="is the candidate"):
+        world.controller.rollback("r1", BO, to="bolt")
+    put(world.path, serving("shot"))
+    with pytest.raises(RolloutRefusedError, match=r"changed since.*kill-switch on"):
+        world.controller.rollback("r1", BO, to="uniform")
+
+
+def test_a_second_rollback_keeps_off_the_next_rollout(world: RolloutWorld) -> None:
+    world.start()
+    world.controller.rollback("r1", BO)
+    world.start()
+    with pytest.raises(RolloutRefusedError, match="what runs now"):
+        world.controller.rollback("r1", BO, to="uniform")
+
+
 def test_the_next_rollout_has_another_salt(world: RolloutWorld) -> None:
     first = world.start()
     world.controller.rollback("r1", BO)
@@ -253,6 +279,8 @@ def test_a_weight_that_was_lowered_by_hand_deals_users_anew(world: RolloutWorld)
     world.controller.resume("r1", ANA)
 
     assert (world.last().old_weight, world.last().new_weight) == (2, 5)
+    said = "Users were dealt anew, and the 2 % of the flag file became 5 %."
+    assert world.rollout().reason.endswith(said)
     assert world.rollout().epoch == 2
     assert world.serving().arms == Arms("bolt", "aks", 5, "video.sampler/r1/2/")
 
@@ -344,7 +372,7 @@ def test_a_command_in_the_wrong_state_says_what_can_be_done(
     world.start()
     if command != "resume":
         world.controller.rollback("r1", BO)
-    with pytest.raises(RolloutRefusedError, match=r"`pause`|`start`|nothing to do"):
+    with pytest.raises(RolloutRefusedError, match=r"`pause`|`start`|rolled back already"):
         getattr(world.controller, command)("r1", ANA)
 
 
