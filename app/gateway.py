@@ -57,10 +57,11 @@ from app.stores.layout import DataLayout
 from app.stores.library import VideoLibrary
 from app.stores.query_vectors import QueryVectors
 from app.supervise.process_table import TABLE_NAME, read_service_rows
+from flags.check import check_lacks
 from flags.evaluate import Flags
 from flags.kill_switch import FileKillSwitch
 from flags.provider import DEFAULT_FLAGS_PATH, Alarm, FlagFile, FlagFileConfig, build_provider
-from observability.logs import configure_logging
+from observability.logs import configure_logging, log_event
 from observability.metrics import Metrics
 from observability.names import ChildProcess, Event
 from observability.repeats import AlarmLog, RepeatFilter, RepeatLimiter
@@ -343,7 +344,11 @@ def _flag_file(base: Base) -> FlagFile:
             is_serving_baseline=alarm.is_serving_baseline,
         )
 
-    return build_provider(FlagFileConfig(path, base.table.ids, on_alarm))
+    def on_adopted(content: bytes) -> None:
+        for finding in check_lacks(content, base.table.why_unusable):
+            log_event(logger, Event.FLAGS_UNSERVABLE, str(finding), level=logging.WARNING)
+
+    return build_provider(FlagFileConfig(path, base.table.ids, on_alarm, on_adopted))
 
 
 def _prompt_counter(settings: Settings, layout: DataLayout) -> Callable[[], PromptCounter]:

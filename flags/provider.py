@@ -67,12 +67,13 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True)
 class FlagFileConfig:
-    """A flagd-format file. `on_alarm` is called, from the deciding thread, once for each new
-    alarm."""
+    """A flagd-format file. From the deciding thread, `on_alarm` is called once for each new alarm,
+    `on_adopted` with the content of the file once each time that it comes into force."""
 
     path: Path
     known_samplers: frozenset[str]
     on_alarm: Callable[[Alarm], None]
+    on_adopted: Callable[[bytes], None] | None = None
     max_bytes: int = MAX_FLAG_FILE_BYTES
     clock_ns: Callable[[], int] = time.time_ns
 
@@ -119,12 +120,15 @@ class FlagFile(AbstractProvider):
         if not self._file.has_changed():
             return
         with self._lock:
-            before = self._alarm
+            before, adopted_before = self._alarm, self._adopted
             if self._file.has_changed():
                 self._alarm = self._load()
-            alarm = self._alarm
+            alarm, content = self._alarm, self._content
+            is_newly_adopted = self._adopted is not adopted_before
         if alarm is not None and alarm != before:
             self._config.on_alarm(alarm)
+        if is_newly_adopted and content is not None and self._config.on_adopted is not None:
+            self._config.on_adopted(content)
 
     def _load(self) -> Alarm | None:
         known_content, self._content = self._content, None

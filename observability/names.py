@@ -142,6 +142,7 @@ class Event(StrEnum):
     SAMPLER_FAILED = "sampler.failed"
     FLAG_EVALUATION = "feature_flag.evaluation"
     FLAGS_ALARM = "flags.alarm"
+    FLAGS_UNSERVABLE = "flags.unservable"
     KILL_SWITCH_CHANGED = "kill_switch.changed"
     SHADOW_COMPARED = "shadow.compared"
     SHADOW_FAILED = "shadow.failed"

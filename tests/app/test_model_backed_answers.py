@@ -178,7 +178,7 @@ async def test_a_sampler_that_fails_after_asking_has_its_bill_all_the_same(
 
 
 async def test_without_a_model_such_a_sampler_says_what_it_needs(
-    tmp_path: Path, indexed: IndexedData
+    tmp_path: Path, indexed: IndexedData, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = world_of(tmp_path, indexed, None)
     put(world.settings.flags_path, serving("m-llm"))
@@ -189,6 +189,8 @@ async def test_without_a_model_such_a_sampler_says_what_it_needs(
     assert (fallback["sampler"], fallback["kind"]) == ("m-llm", "dependency")
     assert "FRAMEGATE_SCORER_URL" in fallback["message"]
     assert evidence["scorer"] is None
+    warnings = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert sum("'m-llm' cannot be served here" in one for one in warnings) == 1
     lacks = {sampler["id"]: sampler["lacks"] for sampler in listing}
     assert "FRAMEGATE_SCORER_URL" in lacks["m-llm"]
     assert "FRAMEGATE_SCORER_URL" in lacks["brightest"]

@@ -212,3 +212,20 @@ def test_every_type_of_flag_can_be_asked_for(world: FlagWorld) -> None:
         world.file.resolve_boolean_details("video.sampler", True)
     with pytest.raises(TypeMismatchError):
         world.file.resolve_object_details("video.sampler", {})
+
+
+def test_what_comes_into_force_is_told_once(world: FlagWorld) -> None:
+    adopted: list[bytes] = []
+    put(world.path, serving("bolt"))
+    file = build_provider(
+        FlagFileConfig(world.path, KNOWN, world.alarms.append, on_adopted=adopted.append)
+    )
+    file.refresh()
+    first = world.path.read_bytes()
+    world.path.write_text("{")
+    file.refresh()
+    assert adopted == [first]
+    put(world.path, serving("aks"))
+    file.refresh()
+    file.refresh()
+    assert adopted == [first, world.path.read_bytes()]
