@@ -46,6 +46,7 @@ def test_the_page_describes_no_sampler_that_does_not_exist() -> None:
     page = (DOCS / "samplers.md").read_text()
     headings = set(re.findall(r"^## (.+)$", page, re.MULTILINE))
     others = {
+        "Where they come from",
         "Options and variants",
         "Seeing what a sampler does",
         "What holds for all of them",
