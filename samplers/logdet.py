@@ -81,7 +81,10 @@ def greedy_rows(objective: LogDetObjective, count: int, first: int | None = None
 
     A gain never grows as more rows are chosen. So while the best of the `LEADERS` with the highest
     gains stays above what any other row had, it is the best of all, and the others are compared
-    with all such choices in one pass over them: the same rows, with less traffic to memory.
+    with all such choices in one pass over them, with less traffic to memory. These are the same
+    rows as long as no two gains are closer than the kernel's rounding. With single-precision
+    products and a jitter near it (1e-6), rows that repeat chosen ones are; the same input gives
+    the same rows all the same.
     """
     everything = _Progress.at_start(objective, count)
     # Rows that are not finite spoil their own column of the factor and nothing else.

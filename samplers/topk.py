@@ -20,6 +20,9 @@ from samplers.contract import (
 )
 from samplers.selection import finalise, nms_rows, num_wanted, uniform_rows, usable_scores
 
+TIME_ROUNDING_S = 1e-9
+"""Times and gaps that are equal on paper differ by less."""
+
 
 def least_gap_s(times_s: TimeArray, count: int, gap_share: float, max_gap_s: float) -> float:
     """Seconds: `gap_share` of the spacing of `count` even frames, at most `max_gap_s`.
@@ -99,6 +102,6 @@ class TopkSampler:
             return NotedSelection(finalise(rows, video, budget), "no usable scores: uniform")
         times_s = video.timestamps_s[video.candidates]
         gap_s = least_gap_s(times_s, wanted, self.options.gap_share, self.options.max_gap_s)
-        rows = nms_rows(scores, times_s, wanted, gap_s)
+        rows = nms_rows(scores, times_s, wanted, gap_s - TIME_ROUNDING_S)
         note = f"{len(rows)} frames at least {gap_s:.3g} s apart"
         return NotedSelection(finalise(rows, video, budget, scores), note)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,36 @@ def test_no_two_frames_are_closer_than_the_gap_as_long_as_frames_fit(
     # However they fall, at most this many picks leave no room for another.
     if budget * 2 * np.ceil(gap_s) <= 200:
         assert np.diff(video.timestamps_s[selected]).min(initial=np.inf) >= gap_s - 1e-9
+
+
+def plain_rows(scores: TimeArray, gap_rows: int, count: int) -> set[int]:
+    """The rule on an even grid, counted in whole rows, one after the other; not filled."""
+    picks: list[int] = []
+    for row in sorted(range(len(scores)), key=lambda row: (-scores[row], row)):
+        if len(picks) < count and all(abs(row - one) >= gap_rows for one in picks):
+            picks.append(row)
+    return set(picks)
+
+
+@settings(deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    gap_rows=st.integers(1, 6),
+    fps=st.sampled_from([Fraction(text) for text in ("1", "3", "10", "29.97", "30000/1001", "7")]),
+    gap_share=st.sampled_from([Fraction(text) for text in ("0.1", "0.2", "0.5", "1")]),
+    count=st.integers(2, 12),
+)
+def test_on_an_even_grid_rounding_decides_nothing(
+    seed: int, gap_rows: int, fps: Fraction, gap_share: Fraction, count: int
+) -> None:
+    num_rows = int(gap_rows * count / gap_share) + 1
+    scores = np.random.default_rng(seed).permutation(num_rows) / num_rows
+    times_s = np.array([float(row / fps) for row in range(num_rows)])
+    video = replace(
+        scored_video(scores), timestamps_s=100 + times_s, candidates=np.arange(num_rows)
+    )
+    chosen = sampler(gap_share=float(gap_share), max_gap_s=1e6).select(video, "q", count, None)
+    assert plain_rows(scores, gap_rows, count) <= set(chosen)
 
 
 @pytest.mark.parametrize("options", [{"gap_share": 0.0}, {"max_gap_s": 0.0}])
