@@ -35,11 +35,12 @@ def is_variant(sampler_id: str) -> bool:
 def split_ids(text: str) -> list[str]:
     """The ids in a comma-separated list such as `aks,aks@t1=0.2,all_depth=3,bolt`: three.
 
-    `option=value` belongs to the id before it: only a variant has a comma in its name.
+    `option=value` belongs to the variant before it: nothing else has a comma in its name. An empty
+    part is an id of its own, which no sampler has.
     """
     ids: list[str] = []
     for part in text.split(","):
-        if ids and SEPARATOR not in part and "=" in part:
+        if ids and is_variant(ids[-1]) and not is_variant(part) and "=" in part:
             ids[-1] += f",{part}"
         else:
             ids.append(part)

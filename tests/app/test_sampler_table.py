@@ -192,6 +192,19 @@ def test_a_list_of_ids_is_split_between_them_and_not_within_a_variant() -> None:
     assert split_ids(",".join(ids)) == ids
 
 
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("aks@t1=0.2,,b=3", ["aks@t1=0.2", "", "b=3"]),
+        ("aks,b=3", ["aks", "b=3"]),
+        (",b=3,aks", ["", "b=3", "aks"]),
+        ("aks,", ["aks", ""]),
+    ],
+)
+def test_only_a_variant_has_commas_in_its_id(text: str, ids: list[str]) -> None:
+    assert split_ids(text) == ids
+
+
 @pytest.mark.parametrize("has_scorer", [True, False])
 def test_what_asks_a_model_is_not_built_here_and_lacks_one_where_there_is_none(
     has_scorer: bool,
