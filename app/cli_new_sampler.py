@@ -125,7 +125,7 @@ def _say_what_next(target: Path, names: PackageNames) -> None:
         "",
         "Install it beside Framegate, test it, then start Framegate anew:",
         f"  cd {shlex.quote(str(target))}",
-        f"  {python} -m pip install -e .",
+        f"  {python} -m pip install --no-deps -e .",
         f"  {python} -m pytest",
         "  framegate samplers                        # it is listed, as `outside`",
         "",

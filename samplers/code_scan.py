@@ -1,4 +1,6 @@
-"""What a sampler's code can reach that no sampler may read: clock, environment, network, models.
+"""What a sampler's code can reach that no sampler may read: clock, environment, network, files.
+
+Nor may its module import a model runtime: gigabytes, in a process that holds no model.
 
 A run cannot show that a clock is never read, the compiled code can: every name that the class, or a
 function of its module that it uses, looks up is resolved and compared with a list.
@@ -6,11 +8,15 @@ function of its module that it uses, looks up is resolved and compared with a li
 
 from __future__ import annotations
 
+import builtins
 import dis
+import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from types import CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
+MODEL_RUNTIME = "a model runtime"
 FORBIDDEN_MODULES = MappingProxyType(
     {
         "time": "the clock",
@@ -22,18 +28,20 @@ FORBIDDEN_MODULES = MappingProxyType(
         "requests": "the network",
         "tokenizers": "a tokenizer",
         "sentencepiece": "a tokenizer",
-        "transformers": "a model runtime",
-        "torch": "a model runtime",
-        "vllm": "a model runtime",
-        "open_clip": "a model runtime",
+        "transformers": MODEL_RUNTIME,
+        "torch": MODEL_RUNTIME,
+        "vllm": MODEL_RUNTIME,
+        "open_clip": MODEL_RUNTIME,
     }
 )
 ENVIRONMENT_NAMES = frozenset({"environ", "environb", "getenv"})
+FILE_NAMES = frozenset({"read_text", "read_bytes", "write_text", "write_bytes"})
+NUMPY_FILE_NAMES = frozenset({"load", "loadtxt", "genfromtxt", "fromfile", "memmap"})
 
 
 def forbidden_reads(sampler_class: type) -> tuple[str, ...]:
     """Sorted texts such as `the clock (time, in select)`; empty when nothing such is read."""
-    found = set()
+    found = set(_runtimes_imported(sampler_class.__module__))
     for function in _own_functions(sampler_class):
         for code in _nested_codes(function.__code__):
             found |= set(_reads(code, function))
@@ -49,6 +57,29 @@ def _reads(code: CodeType, function: FunctionType) -> Iterator[str]:
             yield f"{FORBIDDEN_MODULES[root]} ({root}, in {function.__name__})"
     for name in ENVIRONMENT_NAMES.intersection(code.co_names):
         yield f"the environment ({name}, in {function.__name__})"
+    for name in _file_names(code, function):
+        yield f"a file ({name}, in {function.__name__})"
+
+
+def _file_names(code: CodeType, function: FunctionType) -> Iterator[str]:
+    """Weights are read once, where the module is imported; `select` reads no file."""
+    yield from FILE_NAMES.intersection(code.co_names)
+    for step, following in pairwise(dis.get_instructions(code)):
+        if step.opname != "LOAD_GLOBAL":
+            continue
+        value = function.__globals__.get(step.argval, getattr(builtins, str(step.argval), None))
+        if value is open:
+            yield "open"
+        elif _module_of(value) == "numpy" and following.argval in NUMPY_FILE_NAMES:
+            yield f"numpy.{following.argval}"
+
+
+def _runtimes_imported(module_name: str) -> Iterator[str]:
+    module = sys.modules.get(module_name)
+    for value in vars(module).values() if module else ():
+        root = _module_of(value).partition(".")[0]
+        if FORBIDDEN_MODULES.get(root) == MODEL_RUNTIME:
+            yield f"{MODEL_RUNTIME} ({root}, imported by {module_name})"
 
 
 def _names(code: CodeType, opname: str) -> set[str]:

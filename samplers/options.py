@@ -10,7 +10,7 @@ import re
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, Field, dataclass, fields
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from samplers.contract import InvalidOptionsError, SamplerOptions
@@ -49,18 +49,27 @@ def option_fields(options_class: type[SamplerOptions]) -> tuple[OptionField, ...
     hints = get_type_hints(options_class)
     described = []
     for declared in fields(options_class):
-        if declared.default is MISSING:
-            raise InvalidOptionsError(f"option {declared.name!r} has no default")
+        type_name = _type_name(declared.name, hints[declared.name])
         described.append(
             OptionField(
                 name=declared.name,
-                type_name=_type_name(declared.name, hints[declared.name]),
+                type_name=type_name,
                 choices=_choices(hints[declared.name]),
-                default=declared.default,
+                default=_default(declared),
                 doc=str(declared.metadata.get("doc", "")),
             )
         )
     return tuple(described)
+
+
+def _default(declared: Field[Any]) -> OptionValue:
+    if declared.default_factory is not MISSING:
+        made: OptionValue = declared.default_factory()
+        return made
+    if declared.default is MISSING:
+        raise InvalidOptionsError(f"option {declared.name!r} has no default")
+    value: OptionValue = declared.default
+    return value
 
 
 def parse_options(
@@ -128,9 +137,15 @@ def _type_name(name: str, hint: Any) -> str:
         kinds = {type(choice) for choice in get_args(member)} or {member}
         for kind in sorted(kinds, key=str):
             if kind is not types.NoneType and kind not in _SCALARS:
-                raise InvalidOptionsError(f"option {name!r} has the unsupported type {member}")
+                raise InvalidOptionsError(
+                    f"option {name!r} has the unsupported type {_type_text(member)}"
+                )
             names.append("null" if kind is types.NoneType else _SCALARS[kind])
     return " or ".join(names)
+
+
+def _type_text(hint: Any) -> str:
+    return hint.__name__ if type(hint) is type else str(hint)
 
 
 def _checked(name: str, value: object, hint: Any) -> object:

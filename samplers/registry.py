@@ -7,6 +7,7 @@ group `framegate.samplers`; an operator may name a class in one file on the path
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -183,10 +184,14 @@ def _load_entry(target: str, *, is_builtin: bool) -> SamplerEntry:
     if not module_name or not class_name:
         raise UnusableSamplerError(f"{target!r} is not of the form module:Class")
     sampler_class: Any = getattr(importlib.import_module(module_name), class_name)
-    return _describe(sampler_class, target, is_builtin=is_builtin)
+    return describe(sampler_class, target, is_builtin=is_builtin)
 
 
-def _describe(sampler_class: Any, target: str, *, is_builtin: bool) -> SamplerEntry:
+def describe(sampler_class: Any, target: str, *, is_builtin: bool = False) -> SamplerEntry:
+    """What `sampler_class` says of itself; `target` is its `module:Class`.
+
+    Raises `UnusableSamplerError` or `InvalidOptionsError` where it could not be served.
+    """
     for name, kind in (("id", str), ("version", str), ("fills_budget", bool), ("uses_query", bool)):
         if not isinstance(getattr(sampler_class, name, None), kind):
             raise UnusableSamplerError(f"{target} must declare {name}: ClassVar[{kind.__name__}]")
@@ -199,6 +204,7 @@ def _describe(sampler_class: Any, target: str, *, is_builtin: bool) -> SamplerEn
         raise UnusableSamplerError(f"{target} must declare Options, a subclass of SamplerOptions")
     if not callable(getattr(sampler_class, "select", None)):
         raise UnusableSamplerError(f"{target} has no method select")
+    _check_constructor(sampler_class, target)
     described = option_fields(options_class)
     parse_options(options_class, {})
     return SamplerEntry(
@@ -207,11 +213,27 @@ def _describe(sampler_class: Any, target: str, *, is_builtin: bool) -> SamplerEn
         sampler_class=sampler_class,
         target=target,
         options=described,
-        doc=(sampler_class.__doc__ or "").strip().partition("\n")[0],
+        doc=_doc_of(sampler_class),
         is_builtin=is_builtin,
         fills_budget=sampler_class.fills_budget,
         uses_query=sampler_class.uses_query,
     )
+
+
+def _check_constructor(sampler_class: Any, target: str) -> None:
+    try:
+        inspect.signature(sampler_class).bind(None, encoder="", scorer=None)
+    except (TypeError, ValueError) as exc:
+        raise UnusableSamplerError(
+            f"{target} must be built as Class(options, encoder=..., scorer=...): {exc}"
+        ) from exc
+
+
+def _doc_of(sampler_class: Any) -> str:
+    """First line of the docstring, which is inherited; empty where only `dataclass` wrote one."""
+    doc = inspect.getdoc(sampler_class) or ""
+    signatures = tuple(f"{cls.__name__}(" for cls in sampler_class.__mro__)
+    return "" if doc.startswith(signatures) else doc.partition("\n")[0]
 
 
 __all__ = [
@@ -225,5 +247,6 @@ __all__ = [
     "SamplerEntry",
     "UnknownSamplerError",
     "UnusableSamplerError",
+    "describe",
     "load_registry",
 ]

@@ -2,18 +2,22 @@
 
 It needs nothing but numpy, so it works under any test runner. Its videos are small and awkward on
 purpose: candidates that are not `0, 1, 2, ...`, uneven timestamps, read-only arrays, no candidates
-or a few, scores that are constant, tied, NaN or infinite, embeddings that are equal, zero or NaN,
-shots that overlap or lie outside, features that are missing. One is long: an array of C x C entries
-is found out there. A sampler whose options use a scorer meets several: one that answers well, some
-that leave answers out, say the same of all or write nonsense, one that is away, and none.
+or a few, scores that are constant, tied, NaN or infinite, embeddings that are equal, zero, NaN or
+infinite, shots that overlap or lie outside, features that are missing. One is long: an array of
+C x C entries is found out there. A sampler whose options use a scorer meets several: one that
+answers well, some that leave answers out, say the same of all or write nonsense, one that is away,
+and none.
 """
 
 from __future__ import annotations
 
+import time
 import tracemalloc
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from hashlib import sha256
 from itertools import product
 from typing import get_args
@@ -30,6 +34,8 @@ from samplers.contract import (
     ScorerUnavailableError,
     check_selection,
 )
+from samplers.testing_processes import check_processes
+from samplers.testing_rules import check_class
 from samplers.testing_scorers import (
     ConstantScorer,
     CountingScorer,
@@ -45,8 +51,16 @@ QUERIES = (None, "Où est le chat ? 猫はどこ")
 LONG_VIDEO_ROWS = 6_000
 MOST_ALLOCATED_BYTES = LONG_VIDEO_ROWS**2 // 3
 """A third of the smallest array of C x C entries."""
+HOUR_LONG_ROWS = 3_600
+"""An hour's candidates, one a second."""
+USUAL_DEADLINE_S = 1.0
+"""What a selection may take where `FRAMEGATE_SELECTION_DEADLINE_S` is not set."""
 SCORER_CASES = frozenset({"plain", "longer", "tied-score", "featureless", "3-candidate"})
 """Names of the cases in which a sampler meets every scorer."""
+
+
+class SlowSamplerWarning(UserWarning):
+    """One selection from an hour of video took more processor time than the usual deadline."""
 
 
 def check_sampler(
@@ -61,7 +75,12 @@ def check_sampler(
     `sampler` is a sampler class (built with `options`, or with its defaults) or a function without
     arguments that builds a sampler. Where its options use a scorer, the class gets `scorer`, by
     default an `InMemoryScorer`, and the awkward ones beside it; else it gets none.
+
+    Time decides nothing here, but a sampler that would overrun the service's usual deadline gets a
+    `SlowSamplerWarning`. `check_processes` checks what only other processes can show.
     """
+    if isinstance(sampler, type):
+        check_class(sampler)
     build = _builder(sampler, options, encoder)
     built = build(scorer)
     _check_declaration(built)
@@ -74,6 +93,7 @@ def check_sampler(
     reads = forbidden_reads(type(built))
     if reads:
         raise ContractViolationError(f"a sampler does not read {'; '.join(reads)}")
+    _warn_of_time(built)
 
 
 def selection_digest(
@@ -244,6 +264,33 @@ def _check_questions(sampler: Sampler, case: Case, scorer: CountingScorer) -> No
     scorer.sizes.clear()
 
 
+@lru_cache(maxsize=1)
+def _hour_long_video() -> InMemoryVideo:
+    return make_video(HOUR_LONG_ROWS, dimension=1_152, seed=9)
+
+
+def _warn_of_time(sampler: Sampler) -> None:
+    case = Case("hour-long", _hour_long_video(), QUERIES[1], 64, None)
+    took_s = _processor_s(sampler, case)
+    if took_s > USUAL_DEADLINE_S:
+        # A second time: the first one pays for what is imported, or made, once.
+        took_s = min(took_s, _processor_s(sampler, case))
+    if took_s > USUAL_DEADLINE_S:
+        warnings.warn(
+            f"select took {took_s:.1f} s of processor time; where it takes more than "
+            f"{USUAL_DEADLINE_S:g} s, `uniform` answers, unless the operator allows more ({case})",
+            SlowSamplerWarning,
+            stacklevel=3,
+        )
+
+
+def _processor_s(sampler: Sampler, case: Case) -> float:
+    """Of this thread alone, which stands still while others use the processor."""
+    started_s = time.thread_time()
+    _selection(sampler, case)
+    return time.thread_time() - started_s
+
+
 def _allocated_bytes(sampler: Sampler, case: Case) -> int:
     """Most bytes that one call held at a time, as far as Python and numpy asked for them."""
     was_tracing = tracemalloc.is_tracing()
@@ -297,8 +344,10 @@ __all__ = [
     "MalformedScorer",
     "RareScorer",
     "ScoreKind",
+    "SlowSamplerWarning",
     "awkward_cases",
     "awkward_scorers",
+    "check_processes",
     "check_sampler",
     "make_video",
     "selection_digest",

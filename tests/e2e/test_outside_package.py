@@ -37,7 +37,7 @@ def test_the_packages_own_tests_pass_where_it_is_installed(
 ) -> None:
     done = environment.run("-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=package)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "5 passed" in done.stdout
+    assert "6 passed" in done.stdout
 
 
 def test_nothing_is_installed_where_these_tests_run(environment: CleanEnvironment) -> None:

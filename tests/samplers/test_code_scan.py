@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import sys
 import time
 from os import environ
+from pathlib import Path
 from time import monotonic
+from types import ModuleType
 
+import numpy as np
 import pytest
 
 from samplers.code_scan import forbidden_reads
@@ -46,6 +50,17 @@ class InAProperty:
         return environ["SEED"]
 
 
+class OpensAFile:
+    def select(self) -> str:
+        with open("weights.txt") as file:  # noqa: PTH123 - what this test is about
+            return file.read()
+
+
+class LoadsWeights:
+    def select(self) -> object:
+        return np.load("weights.npy"), Path("weights.txt").read_text()
+
+
 class Innocent:
     def __init__(self, time: float) -> None:
         self.time = time
@@ -66,6 +81,8 @@ class Innocent:
         (InsideAComprehension, ("the clock (time, in select)",)),
         (ImportedInside, ("the network (urllib, in select)",)),
         (InAProperty, ("the environment (environ, in seed)",)),
+        (OpensAFile, ("a file (open, in select)",)),
+        (LoadsWeights, ("a file (numpy.load, in select)", "a file (read_text, in select)")),
         (Innocent, ()),
     ],
 )
@@ -73,6 +90,28 @@ def test_forbidden_reads_are_found_where_they_are(
     sampler_class: type, found: tuple[str, ...]
 ) -> None:
     assert forbidden_reads(sampler_class) == found
+
+
+@pytest.mark.parametrize(
+    ("code", "root"),
+    [
+        ("import torch.nn as layers", "torch"),
+        ("from transformers.models import AutoModel as Model", "transformers"),
+    ],
+)
+def test_a_model_runtime_that_the_module_imports_is_found(
+    monkeypatch: pytest.MonkeyPatch, code: str, root: str
+) -> None:
+    for name in ("torch", "torch.nn", "transformers", "transformers.models"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    vars(sys.modules["torch"])["nn"] = sys.modules["torch.nn"]
+    model = type("AutoModel", (), {"__module__": "transformers.models"})
+    vars(sys.modules["transformers.models"])["AutoModel"] = model
+    module = ModuleType("framegate_heavy")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(f"{code}\nclass Heavy:\n    pass", vars(module))
+    found = forbidden_reads(vars(module)["Heavy"])
+    assert found == (f"a model runtime ({root}, imported by framegate_heavy)",)
 
 
 @pytest.mark.parametrize("sampler_id", list(BUILT_IN))

@@ -63,4 +63,6 @@ def test_the_example_of_a_new_sampler_is_what_the_command_writes() -> None:
     assert sampler == written["src/framegate_peaks.py"]
     assert tests in written["tests/test_peaks.py"]
     assert entry_point in written["pyproject.toml"]
+    for text in (page, written["README.md"]):
+        assert "pip install --no-deps -e ." in text
     assert f"Wrote peaks: {', '.join(written)}." in page

@@ -273,7 +273,7 @@ REFUSED = {
     ComparesAllPairs: "C x C",
     ReadsTheClock: "the clock",
     ReadsTheEnvironment: "the environment",
-    Undeclared: "version must be declared",
+    Undeclared: "must declare version",
     OptionsElsewhere: "options must be",
     ReadsScoresUnannounced: "uses_query is False.* asked for scores; .*query='Où",
     ReadsTheQueryUnannounced: "uses_query is False.* asked for query_embedding",
