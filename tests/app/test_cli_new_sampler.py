@@ -51,7 +51,12 @@ def test_the_command_writes_a_package_and_says_what_comes_next(tmp_path: Path) -
         "far-peaks/src/framegate_far_peaks.py",
         "far-peaks/tests/test_far_peaks.py",
     ]
-    for step in ("pip install --no-deps -e .", "pytest", "samplers compare", "rollout start far-peaks"):
+    for step in (
+        "pip install --no-deps -e .",
+        "pytest",
+        "samplers compare",
+        "rollout start far-peaks",
+    ):
         assert step in run.stdout
 
 
