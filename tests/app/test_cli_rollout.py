@@ -88,7 +88,7 @@ def test_a_refusal_is_a_list_of_whole_sentences(framegate: CommandLine) -> None:
     assert title == "Error: The rollout cannot do this now:"
     assert [reason[:2] for reason in reasons] == ["- ", "- "]
     assert all(reason.endswith(".") for reason in reasons)
-    assert "nothing to do" in failed(again)
+    assert "It is rolled back already." in failed(again)
     assert "send the command again" not in failed(again) + failed(ladder)
 
 
@@ -139,6 +139,19 @@ def test_a_rollback_that_nobody_answers_names_the_other_ways_back(tmp_path: Path
     said = failed(CommandLine(tmp_path)("rollout", "rollback", *BY))
     assert "the flag file" in said
     assert "framegate kill-switch on" in said
+
+
+def test_the_kill_switch_tells_what_the_flags_do_then(framegate: CommandLine) -> None:
+    framegate("rollout", "start", "bolt", "--stages", "50", *BY)
+    on = framegate("kill-switch", "on", "--why", "smoke")
+    off = framegate("kill-switch", "off", "--why", "no smoke")
+    assert "its users get `bolt` again as soon as the switch is off" in on.stdout
+    assert "who get `bolt` again from now on: `framegate rollout rollback` if" in off.stdout
+
+
+def test_a_blank_reason_does_not_set_the_kill_switch(framegate: CommandLine) -> None:
+    assert "Say --why" in failed(framegate("kill-switch", "on", "--why", " "))
+    assert framegate("kill-switch", "status").stdout.startswith("Kill switch off.")
 
 
 def test_an_offline_score_is_recorded(framegate: CommandLine) -> None:
