@@ -34,6 +34,7 @@ def turn_on(
     state = _set(settings, is_on=True, who=who, why=why)
     note = _check_obeyed(settings, state)
     console.print(f"Kill switch ON since {state.at}: the next answer uses `uniform`{note}.")
+    console.print(_effect(), highlight=False, soft_wrap=True)
     console.print("Back to the flags: framegate kill-switch off --why …")
 
 
@@ -47,6 +48,7 @@ def turn_off(
     state = _set(settings, is_on=False, who=who, why=why)
     note = _check_obeyed(settings, state)
     console.print(f"Kill switch off: the flags decide the next answer{note}.")
+    console.print(_effect(), highlight=False, soft_wrap=True)
 
 
 @kill_switch_app.command("status")
@@ -57,6 +59,19 @@ def show_status() -> None:
     _check_obeyed(settings, state)
     text = "ON" if state.is_on else "off"
     console.print(f"Kill switch {text}. {state.at} {state.who} {state.why}".strip())
+    console.print(_effect(), highlight=False, soft_wrap=True)
+
+
+def _effect() -> str:
+    """What the flags do, in the service's words; the switch itself needs no service."""
+    try:
+        with connect(None) as client:
+            return str(client.get("/v1/kill-switch")["effect"])
+    except CliError:
+        return (
+            "Without the switch, users are dealt by the flag file, also those of a rollout: "
+            "`framegate rollout status` tells once a service answers."
+        )
 
 
 def _set(settings: Settings, *, is_on: bool, who: str, why: str) -> KillState:

@@ -34,6 +34,7 @@ from app.ledger_deletion import UserDeletion
 from app.report_process import ShadowReportMaker
 from app.settings import Settings, load_settings
 from app.supervise.process_table import TABLE_NAME, read_service_rows
+from app.switch_effect import switch_effect
 from flags.watch import watch
 from observability.log_events import hash_user_id
 from observability.logs import log_event
@@ -107,7 +108,8 @@ def _add_routes(app: FastAPI, gateway: Gateway) -> None:
     app.include_router(samplers_router(base.table))
     app.include_router(rollouts_router(gateway.rollouts, gate))
     app.include_router(offline_scores_router(gateway.rollouts, gate))
-    app.include_router(kill_switch_router(questions.kill_switch, gate, base.metrics))
+    effect = partial(switch_effect, gateway.rollouts)
+    app.include_router(kill_switch_router(questions.kill_switch, gate, base.metrics, effect))
     app.include_router(shadow_router(_shadow_services(gateway, gate)))
     app.include_router(health_router(_health_services(gateway)))
 

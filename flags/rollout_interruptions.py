@@ -100,9 +100,10 @@ class Interruptions:
         switch = self._needs.kill_switch.read()
         if switch.is_on:
             why = (
-                f"The kill switch is on ({switch.who}: {switch.why}): everyone gets `uniform`. "
-                "Once it is off, `framegate rollout resume` deals the users anew, with a new salt "
-                "and a new epoch; `framegate rollout rollback` ends the rollout."
+                f"The kill switch was set ({switch.who}: {switch.why}): `uniform` for everyone, as "
+                "long as it is on; then the flag file deals the users again. "
+                "`framegate rollout resume` deals them anew, with a new salt and a new epoch; "
+                "`framegate rollout rollback` ends the rollout."
             )
             return paused(rollout, Cause.KILL_SWITCH, automatic(why))
         edited = self._edit_by_hand(rollout, steps[-1], content)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel, ConfigDict, Field
@@ -40,7 +42,18 @@ class KillSwitchDocument(BaseModel):
     at: str = Field(description="ISO 8601, UTC; empty when it was never set.")
 
 
-def kill_switch_router(switch: KillSwitch, gate: OperatorGate, metrics: Metrics) -> APIRouter:
+class SwitchDocument(KillSwitchDocument):
+    effect: str = Field(
+        description="What the flags do, now or once it is off, and a rollout under it."
+    )
+
+
+Effect: TypeAlias = Callable[[KillState], Awaitable[str]]
+
+
+def kill_switch_router(
+    switch: KillSwitch, gate: OperatorGate, metrics: Metrics, effect: Effect
+) -> APIRouter:
     router = APIRouter(
         prefix="/v1/kill-switch",
         tags=["operators"],
@@ -49,11 +62,11 @@ def kill_switch_router(switch: KillSwitch, gate: OperatorGate, metrics: Metrics)
     )
 
     @router.get("", summary="Is the kill switch on")
-    async def get_kill_switch() -> KillSwitchDocument:
-        return kill_switch_document(switch.read())
+    async def get_kill_switch() -> SwitchDocument:
+        return await _told(switch.read(), effect)
 
     @router.put("", summary="Force the baseline for every answer, or let the flags decide again")
-    async def put_kill_switch(body: KillSwitchRequest) -> KillSwitchDocument:
+    async def put_kill_switch(body: KillSwitchRequest) -> SwitchDocument:
         try:
             state = await asyncio.to_thread(
                 lambda: switch.set(is_on=body.is_on, who=body.who, why=body.why)
@@ -71,9 +84,14 @@ def kill_switch_router(switch: KillSwitch, gate: OperatorGate, metrics: Metrics)
             who=state.who,
             why=state.why,
         )
-        return kill_switch_document(state)
+        return await _told(state, effect)
 
     return router
+
+
+async def _told(state: KillState, effect: Effect) -> SwitchDocument:
+    document = kill_switch_document(state)
+    return SwitchDocument(**document.model_dump(), effect=await effect(state))
 
 
 def kill_switch_document(state: KillState) -> KillSwitchDocument:

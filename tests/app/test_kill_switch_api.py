@@ -24,7 +24,9 @@ async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def test_it_is_off_until_somebody_sets_it(client: httpx.AsyncClient) -> None:
-    assert (await client.get(URL)).json() == {"is_on": False, "who": "", "why": "", "at": ""}
+    document = (await client.get(URL)).json()
+    assert document.pop("effect") == "Everyone gets `aks` by the flag file."
+    assert document == {"is_on": False, "who": "", "why": "", "at": ""}
 
 
 async def test_it_keeps_who_set_it_why_and_when(

@@ -269,6 +269,29 @@ async def test_a_flag_file_that_is_broken_names_the_kill_switch(
     assert killed["flags"].startswith("The kill switch is on, everyone gets `uniform`")
 
 
+async def test_the_kill_switch_says_what_becomes_of_the_rollout(
+    tmp_path: Path, indexed: IndexedData
+) -> None:
+    world = make(tmp_path, indexed)
+    async with running(world) as client:
+        rollout_id = (await start(client))["rollout_id"]
+        on = (await client.put("/v1/kill-switch", json={"is_on": True, **BY})).json()
+        await until(lambda rollout: bool(rollout["state"] == "paused"), client)
+        still_on = (await client.get("/v1/kill-switch")).json()
+        off = (await client.put("/v1/kill-switch", json={"is_on": False, **BY})).json()
+        shown = (await client.get(f"{URL}/{rollout_id}")).json()
+        await command(client, rollout_id, "rollback")
+        without = (await client.get("/v1/kill-switch")).json()
+
+    assert on["effect"].startswith("Once it is off: The flag file deals `bolt` to 50 %")
+    assert f"Rollout {rollout_id} pauses, and its users get `bolt` again" in on["effect"]
+    assert "stays paused" in still_on["effect"]
+    assert f"Rollout {rollout_id} is paused with 50 % of the users" in off["effect"]
+    assert "`framegate rollout rollback` if that is not wanted" in off["effect"]
+    assert shown["reason"].startswith("The kill switch was set (ana: ")
+    assert without["effect"] == "Everyone gets `aks` by the flag file."
+
+
 async def test_they_are_for_operators(tmp_path: Path, indexed: IndexedData) -> None:
     world = make(tmp_path, indexed, operator_key="secret")
     async with running(world) as client:
