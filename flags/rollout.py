@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from flags.check import unknown_sampler_fix
 from flags.flag_edit import UneditableFlagsError, read_serving
 from flags.guard_report import GuardReport
 from flags.keys import BASELINE
@@ -300,12 +301,15 @@ class RolloutController:
         rollout = self.find(rollout_id)
         if rollout.state is not state:
             way_on = _WAY_ON[rollout.state]
-            raise RolloutRefusedError([f"The rollout is {rollout.state}: {way_on}"])
+            stands = rollout.state.replace("_", " ")
+            raise RolloutRefusedError([f"The rollout is {stands}: {way_on}"])
         return rollout
 
     def _check_target(self, rollout: Rollout, to: str | None) -> None:
         if to is not None and to not in self._needs.known_samplers:
-            raise RolloutRefusedError([f"There is no sampler `{to}` here to roll back to."])
+            fix = unknown_sampler_fix(to, self._needs.known_samplers)
+            reason = f"There is no sampler `{to}` here to roll back to. {fix}."
+            raise RolloutRefusedError([reason])
         if to == rollout.plan.candidate:
             raise RolloutRefusedError([f"`{to}` is the candidate, away from which you roll back."])
 

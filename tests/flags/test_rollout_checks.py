@@ -83,6 +83,19 @@ def test_one_rollout_at_a_time(world: RolloutWorld) -> None:
     assert "One at a time" in refusals(world, candidate="shot")
 
 
+def test_a_sampler_to_roll_back_to_is_guessed(world: RolloutWorld) -> None:
+    world.start()
+    with pytest.raises(RolloutRefusedError, match=r"Did you mean `uniform`\? Known"):
+        world.controller.rollback("r1", ANA, to="Uniform")
+
+
+def test_states_are_words(world: RolloutWorld) -> None:
+    world.start()
+    world.controller.rollback("r1", ANA)
+    with pytest.raises(RolloutRefusedError, match="The rollout is rolled back: "):
+        world.controller.pause("r1", ANA)
+
+
 def test_not_while_the_kill_switch_is_on(world: RolloutWorld) -> None:
     world.kill_switch.set(is_on=True, who="bo", why="smoke")
     assert "framegate kill-switch off" in refusals(world)
