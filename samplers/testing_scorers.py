@@ -70,7 +70,9 @@ class InMemoryScorer:
     def _relevance(self, video: VideoHandle, query: str, rows: Sequence[int]) -> FloatArray:
         vectors = video.image_embeddings(self.encoder)[list(rows)]
         # A model reads the question itself: the video may lack the question's vector.
-        cosines = np.nan_to_num(vectors) @ made_query_vector(query, vectors.shape[1])
+        cosines = np.nan_to_num(vectors, posinf=0.0, neginf=0.0) @ made_query_vector(
+            query, vectors.shape[1]
+        )
         relevance: FloatArray = 1 / (1 + np.exp(-4 * cosines))
         return relevance
 

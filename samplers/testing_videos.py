@@ -27,7 +27,9 @@ ScalarT = TypeVar("ScalarT", bound=np.generic)
 ScoreKind: TypeAlias = Literal[
     "cosine", "constant", "tied", "nan", "all-nan", "infinite", "minus-infinite", "spike"
 ]
-EmbeddingKind: TypeAlias = Literal["drifting", "equal", "duplicates", "zero-rows", "nan-rows"]
+EmbeddingKind: TypeAlias = Literal[
+    "drifting", "equal", "duplicates", "zero-rows", "nan-rows", "infinite-rows"
+]
 
 
 _QUERYLESS = (
@@ -113,7 +115,7 @@ def make_video(
 
     The same arguments give the same video. `score_kind` replaces the cosines by scores that are
     constant, two-valued, one-hot or in part (or all) not finite; `embedding_kind` makes rows equal,
-    zero or NaN, and the cosines with them.
+    zero, NaN or infinite, and the cosines with them.
     """
     rng = np.random.default_rng(seed)
     num_frames = 3 * num_candidates + 2
@@ -167,6 +169,9 @@ def _embeddings(
         rows[::4] = 0.0
     elif embedding_kind == "nan-rows":
         rows[::5] = np.nan
+    elif embedding_kind == "infinite-rows":
+        # Neighbours of either sign: their difference and their product are no numbers.
+        rows[::5, 0], rows[1::5, 0] = np.inf, -np.inf
     return read_only(rows)
 
 

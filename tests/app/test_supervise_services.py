@@ -48,6 +48,8 @@ def test_the_gateway_is_told_the_port_and_the_language_models_address(tmp_path: 
     assert gateway.environment["FRAMEGATE_PORT"] == str(port)
     assert gateway.environment["FRAMEGATE_LLM_URL"] == llm.address
     assert "FRAMEGATE_OPERATOR_KEY" not in gateway.environment
+    # Selections must not depend on how many threads a machine has.
+    assert gateway.environment["OPENBLAS_NUM_THREADS"] == "1"
 
 
 def test_settings_reach_the_children_and_secrets_no_command_line(tmp_path: Path) -> None:

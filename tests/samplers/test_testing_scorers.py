@@ -221,6 +221,15 @@ def test_rows_without_a_vector_are_scored_too() -> None:
     assert np.isfinite(InMemoryScorer().score(video, "q", list(range(30)))).all()
 
 
+def test_pictures_that_are_not_finite_are_answered_like_any_other() -> None:
+    video = make_video(30, embedding_kind="infinite-rows")
+    embeddings = video.image_embeddings("default")
+    assert embeddings[[0, 1, 5, 6], 0].tolist() == [np.inf, -np.inf, np.inf, -np.inf]
+    assert np.isinf(embeddings).sum() == 12
+    answers = InMemoryScorer().score(video, "q", list(range(30)))
+    assert np.isfinite(answers).all()
+
+
 def test_the_awkward_scorers_answer_as_they_say() -> None:
     video, rows = make_video(30), list(range(9))
     rare, constant = RareScorer(InMemoryScorer()), ConstantScorer()
