@@ -179,7 +179,8 @@ def row(story: Story) -> str:
     end = story.end
     late = story.num_late if end["state"] == "rolled_back" else "–"
     return (
-        f"| `{story.candidate}` | {end['state'].replace('_', ' ')} at {end['weight']} % | "
+        f"| `{story.candidate}` | {end['state'].replace('_', ' ')} at "
+        f"{end['stages'][end['stage'] - 1]} % | "
         f"{story.num_answers:,} | {len(story.arms):,} | {story.num_affected:,} | "
         f"{late} | {story.num_asked_again:,} / {story.num_moved_away} | "
         f"{story.num_failed} | {story.seconds:.0f} | {end['last_step']['why']} |"
