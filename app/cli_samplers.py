@@ -71,7 +71,14 @@ def _missing_text(document: Document, sampler_id: str) -> str:
         if unavailable["id"] == sampler_id:
             return f"{sampler_id} failed to load: {unavailable['error']}"
     known = frozenset(sampler["id"] for sampler in document["samplers"])
-    return f"There is no sampler {sampler_id!r}. {unknown_sampler_fix(sampler_id, known)}."
+    # Of a `module:Class` that failed to load nobody knows the id: it may be this one.
+    failed = [
+        f" Failed to load: {one['id']}: {one['error']}."
+        for one in document["unavailable"]
+        if ":" in one["id"]
+    ]
+    fix = unknown_sampler_fix(sampler_id, known)
+    return f"There is no sampler {sampler_id!r}. {fix}.{''.join(failed)}"
 
 
 @samplers_app.command("list")

@@ -125,7 +125,10 @@ class SamplerTable:
         return sampler_id in self._samplers and self._samplers[sampler_id].uses_scorer
 
     def why_unusable(self, sampler_id: str) -> str | None:
-        """What it needs and this deployment lacks; None where it may be served."""
+        """What it needs and this deployment lacks, or how it failed to load; None where it may be
+        served, and where nothing is known of it."""
+        if sampler_id not in self._samplers:
+            return self.registry.why_missing(base_id(sampler_id))
         return None if self._has_scorer or not self.uses_scorer(sampler_id) else NEEDS_SCORER
 
 

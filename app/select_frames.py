@@ -206,7 +206,9 @@ class FrameSelector:
         Raises `SelectionFailedError`.
         """
         if sampler_id not in self._table.ids:
-            raise SelectionFailedError(SamplerFailure.UNKNOWN, f"no sampler {sampler_id!r}")
+            reason = self._table.why_unusable(sampler_id)
+            message = f"no sampler {sampler_id!r}" + (f": {reason}" if reason else "")
+            raise SelectionFailedError(SamplerFailure.UNKNOWN, message)
         if self._breaker.is_open(sampler_id):
             raise SelectionFailedError(
                 SamplerFailure.BREAKER_OPEN, "it overran its deadline too often; it rests a while"

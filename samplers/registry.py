@@ -131,6 +131,18 @@ class Registry:
             known = ", ".join(self.ids)
             raise UnknownSamplerError(f"no sampler {sampler_id!r}; known: {known}") from None
 
+    def why_missing(self, sampler_id: str) -> str | None:
+        """How an outside sampler failed to load that is, or may be, this one; None: nothing did.
+
+        Of a `module:Class` that failed to load nobody knows the id.
+        """
+        if sampler_id in self.entries or sampler_id in RESERVED_IDS:
+            return None
+        if sampler_id in self.unavailable:
+            return f"it failed to load: {self.unavailable[sampler_id]}"
+        failed = [f"{n} ({error})" for n, error in self.unavailable.items() if ":" in n]
+        return f"failed to load: {'; '.join(failed)}" if failed else None
+
     def build(
         self,
         sampler_id: str,

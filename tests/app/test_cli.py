@@ -169,6 +169,18 @@ def test_a_flag_file_may_name_an_outside_sampler(framegate: CommandLine, tmp_pat
     assert (unknown.returncode, known.returncode) == (1, 0)
 
 
+def test_the_check_says_how_an_outside_sampler_failed_to_load(
+    framegate: CommandLine, tmp_path: Path
+) -> None:
+    path = tmp_path / "flags.json"
+    path.write_text(json.dumps(serving_sampler("first-frames")))
+    framegate.environment["FRAMEGATE_EXTRA_SAMPLERS"] = "nonesuch.module:FirstFrames"
+    run = framegate("flags", "check", str(path))
+
+    assert run.returncode == 1
+    assert "failed to load: nonesuch.module:FirstFrames (ModuleNotFoundError" in run.stdout
+
+
 def test_a_flag_file_that_is_not_there_is_an_error(framegate: CommandLine) -> None:
     assert "cannot be read" in failed(framegate("flags", "check", "/nonesuch.json"))
 

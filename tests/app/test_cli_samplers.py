@@ -60,6 +60,7 @@ def test_a_sampler_that_is_not_there_or_failed_to_load_is_an_error(framegate: Co
     assert """FRAMEGATE_SAMPLER_OPTIONS: {"aks@t1=0.3": {}}. Known here:""" in unknown
     assert "aks@t1=0.2" in unknown
     assert "failed to load: ModuleNotFoundError" in unavailable
+    assert "Failed to load: nonesuch.module:Sampler: ModuleNotFoundError" in unknown
 
 
 def test_a_wrong_variant_is_one_line(framegate: CommandLine) -> None:

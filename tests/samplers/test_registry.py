@@ -151,7 +151,11 @@ def test_an_outside_package_that_fails_to_load_is_listed_and_stops_nothing(
     registry = load_registry()
     assert registry.ids == (*BUILT_IN, "beside-broken")
     assert list(registry.unavailable) == ["broken-one"]
-    assert "Error: " in registry.unavailable["broken-one"] or module == "exits"
+    error = registry.unavailable["broken-one"]
+    assert "Error: " in error or module == "exits"
+    assert registry.why_missing("broken-one") == f"it failed to load: {error}"
+    assert registry.why_missing("beside-broken") is None
+    assert registry.why_missing("never-installed") is None
 
 
 @pytest.mark.parametrize("sampler_id", ["off", "", "Has Space", "9lives", "a" * 65])
@@ -170,6 +174,9 @@ def test_a_target_that_names_no_class_is_unavailable(target: str) -> None:
     registry = load_registry([target])
     assert registry.ids == tuple(BUILT_IN)
     assert list(registry.unavailable) == [target]
+    reason = registry.why_missing("nobody-knows") or ""
+    assert (target in reason) == (":" in target)
+    assert registry.why_missing("off") is registry.why_missing("aks") is None
 
 
 def test_every_entry_imports_and_selects_where_no_model_runtime_can_be_imported() -> None:
