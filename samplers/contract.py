@@ -148,8 +148,8 @@ class Sampler(Protocol):
 
     Immutable and shared by threads. The rules of `select` (checked by `samplers.testing` and at
     every call by the gateway): see `check_selection`; deterministic; `query=None` and `scenes=None`
-    have a documented fallback; inputs are left untouched; no clock, environment, tokenizer or
-    network.
+    have a documented fallback; inputs are left untouched; no clock, environment, tokenizer,
+    network or file.
     """
 
     id: ClassVar[str]
