@@ -1,8 +1,8 @@
 """`auto`: chooses a sampler by the question, and says why.
 
 No sampler is best for every question: those about one moment want the best frames, those about
-several want all of the moments, those about the whole video want all of the video (SAMPLERS.md,
-sections 0 and 7). Our own; other routers ask a language model, this one reads the question's words.
+several want all of the moments, those about the whole video want all of the video. Our own; other
+routers ask a language model, this one reads the question's words.
 """
 
 from __future__ import annotations
