@@ -26,7 +26,7 @@ Policies = st.builds(
 
 
 def defined_candidates(timestamps_s: TimeArray, fps: float) -> list[int]:
-    """The definition of candidates word by word: for k = 0, 1, … while k/fps <= the last timestamp."""
+    """Candidates by their definition: for k = 0, 1, … while k/fps <= the last timestamp."""
     shown: list[int] = []
     k = 0
     while k / fps <= timestamps_s[-1]:
