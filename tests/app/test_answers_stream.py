@@ -195,6 +195,8 @@ def test_clients_that_left_free_their_places(tmp_path: Path, indexed: IndexedDat
             with http.stream("POST", "/v1/answers", json=asked(indexed.short_id)) as reply:
                 assert reply.status_code == 200
             wait_for_cancelled(world, number + 1)
+            # The place is kept until the answer is in the catalogue, after it was counted.
+            wait_until(lambda: world.gateway.questions.shadow.load.num_running == 0)
         world.llm.release()
         assert http.post("/v1/answers", json=asked(indexed.short_id)).status_code == 200
 
