@@ -16,7 +16,6 @@ from samplers.contract import (
     FloatArray,
     FrameScorer,
     IndexArray,
-    InvalidOptionsError,
     NotedSelection,
     SamplerOptions,
     Scene,
@@ -30,6 +29,7 @@ from samplers.logdet import (
     greedy_rows,
     taken_rows,
 )
+from samplers.options import check_ranges
 from samplers.selection import RealArray, finalise, min_max_scaled, num_wanted, usable_scores
 
 RATIO_OF_FULL_DIVERSITY = 8.0
@@ -158,18 +158,15 @@ class AdardKeySampler:
         )
 
         def __post_init__(self) -> None:
-            for name, low, high in (
-                ("lambda_fixed", 0.0, 100.0),
-                ("lambda_min", 0.0, self.lambda_max),
-                ("lambda_max", self.lambda_min, 100.0),
-                ("alpha", 0.0, 100.0),
-                ("eps", 1e-6, 1.0),
-                ("tau", -1e6, 1e6),
-            ):
-                if not low <= getattr(self, name) <= high:
-                    raise InvalidOptionsError(
-                        f"option {name!r} must lie in {low:g}..{high:g}, not {getattr(self, name)}"
-                    )
+            check_ranges(
+                self,
+                lambda_fixed=(0.0, 100.0),
+                lambda_min=(0.0, self.lambda_max),
+                lambda_max=(self.lambda_min, 100.0),
+                alpha=(0.0, 100.0),
+                eps=(1e-6, 1.0),
+                tau=(-1e6, 1e6),
+            )
 
     options: Options
     encoder: str = field(kw_only=True)

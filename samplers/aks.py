@@ -15,12 +15,12 @@ import numpy as np
 from samplers.contract import (
     FrameScorer,
     IndexArray,
-    InvalidOptionsError,
     SamplerOptions,
     Scene,
     TimeArray,
     VideoHandle,
 )
+from samplers.options import check_ranges
 from samplers.selection import (
     RealArray,
     apportion,
@@ -194,10 +194,7 @@ class AksSampler:
         )
 
         def __post_init__(self) -> None:
-            if not 0 <= self.all_depth <= 10:
-                raise InvalidOptionsError(
-                    f"option 'all_depth' must lie in 0..10, not {self.all_depth}"
-                )
+            check_ranges(self, all_depth=(0, 10))
 
     options: Options
     encoder: str = field(kw_only=True)

@@ -25,6 +25,7 @@ from samplers.contract import (
 )
 from samplers.focus_upstream import UpstreamSettings, driver_min_gap_s, upstream_rows
 from samplers.model_scores import available
+from samplers.options import check_ranges
 from samplers.score_oracle import Answers, CachedOracle, ModelOracle, ScoreOracle
 from samplers.selection import (
     Rows,
@@ -270,17 +271,13 @@ class FocusSampler:
         )
 
         def __post_init__(self) -> None:
-            ranges = {
-                "max_calls": (self.max_calls, 8, 10_000),
-                "clip_s": (self.clip_s, 0.1, 3600),
-                "zoom_ratio": (self.zoom_ratio, 0, 1),
-                "fine_fps": (self.fine_fps, 0.01, 100),
-            }
-            for name, (value, low, high) in ranges.items():
-                if not low <= value <= high:
-                    raise InvalidOptionsError(
-                        f"option {name!r} must lie in {low}..{high}, not {value}"
-                    )
+            check_ranges(
+                self,
+                max_calls=(8, 10_000),
+                clip_s=(0.1, 3600),
+                zoom_ratio=(0, 1),
+                fine_fps=(0.01, 100),
+            )
             if self.seed < 0:
                 raise InvalidOptionsError(f"option 'seed' must not be negative, not {self.seed}")
 

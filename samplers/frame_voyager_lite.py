@@ -24,6 +24,7 @@ from samplers.contract import (
     VideoHandle,
 )
 from samplers.model_scores import available, model_choice, usable_answers
+from samplers.options import check_ranges
 from samplers.selection import finalise, is_degenerate, seeded_rng
 
 FrameSets = list[list[int]]
@@ -136,17 +137,13 @@ class FrameVoyagerLiteSampler:
         seed: int = field(default=0, metadata={"doc": "another seed draws other sets"})
 
         def __post_init__(self) -> None:
-            for name, lowest, highest in (
-                ("num_asked", 4, 128),
-                ("num_sets", 2, 256),
-                ("set_size", 2, min(16, self.num_asked // 2)),
-                ("prior_weight", 0.01, 100),
-            ):
-                value = getattr(self, name)
-                if not lowest <= value <= highest:
-                    raise InvalidOptionsError(
-                        f"option {name!r} must lie in {lowest}..{highest}, not {value}"
-                    )
+            check_ranges(
+                self,
+                num_asked=(4, 128),
+                num_sets=(2, 256),
+                set_size=(2, min(16, self.num_asked // 2)),
+                prior_weight=(0.01, 100),
+            )
             if self.num_sets * self.set_size < 2 * self.num_asked:
                 raise InvalidOptionsError(
                     "option 'num_sets' is too low for every frame to come twice: "

@@ -17,7 +17,6 @@ from samplers.contract import (
     FloatArray,
     FrameScorer,
     IndexArray,
-    InvalidOptionsError,
     SamplerOptions,
     Scene,
     TimeArray,
@@ -31,6 +30,7 @@ from samplers.logdet import (
     taken_rows,
 )
 from samplers.mdp3 import NUM_GAUSSIANS, MultiGaussianKernel
+from samplers.options import check_ranges
 from samplers.selection import (
     RealArray,
     finalise,
@@ -171,19 +171,16 @@ class FusedSampler:
         )
 
         def __post_init__(self) -> None:
-            for name, low, high in (
-                ("relevance_weight", 0.0, 1000.0),
-                ("smoothing", 0.0, 1.0),
-                ("smoothing_s", 0.0, 1e6),
-                ("shot_share", 0.0, 1.0),
-                ("reach", 0.01, 100.0),
-                ("looks_share", 0.0, 1.0),
-                ("eps", 1e-6, 1.0),
-            ):
-                if not low <= getattr(self, name) <= high:
-                    raise InvalidOptionsError(
-                        f"option {name!r} must lie in {low:g}..{high:g}, not {getattr(self, name)}"
-                    )
+            check_ranges(
+                self,
+                relevance_weight=(0.0, 1000.0),
+                smoothing=(0.0, 1.0),
+                smoothing_s=(0.0, 1e6),
+                shot_share=(0.0, 1.0),
+                reach=(0.01, 100.0),
+                looks_share=(0.0, 1.0),
+                eps=(1e-6, 1.0),
+            )
 
     options: Options
     encoder: str = field(kw_only=True)

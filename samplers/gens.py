@@ -16,7 +16,6 @@ from samplers.aks import AksSampler
 from samplers.contract import (
     FrameScorer,
     IndexArray,
-    InvalidOptionsError,
     NotedSelection,
     SamplerOptions,
     Scene,
@@ -24,6 +23,7 @@ from samplers.contract import (
     VideoHandle,
 )
 from samplers.model_scores import UNRANKED_NOTE, available, usable_text
+from samplers.options import check_ranges
 from samplers.rated_ranges import frame_ratings, rated_ranges
 from samplers.selection import (
     finalise,
@@ -76,10 +76,7 @@ class GensSampler:
         )
 
         def __post_init__(self) -> None:
-            if not 2 <= self.num_shown <= 256:
-                raise InvalidOptionsError(
-                    f"option 'num_shown' must lie in 2..256, not {self.num_shown}"
-                )
+            check_ranges(self, num_shown=(2, 256))
 
         @property
         def uses_scorer(self) -> bool:

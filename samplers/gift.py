@@ -16,13 +16,13 @@ from samplers.contract import (
     FloatArray,
     FrameScorer,
     IndexArray,
-    InvalidOptionsError,
     NotedSelection,
     SamplerOptions,
     Scene,
     VideoHandle,
 )
 from samplers.maxvol import maxvol_rows
+from samplers.options import check_ranges
 from samplers.selection import (
     RealArray,
     finalise,
@@ -150,14 +150,7 @@ class GiftSampler:
         )
 
         def __post_init__(self) -> None:
-            if not 1 <= self.round_size <= 512:
-                raise InvalidOptionsError(
-                    f"option 'round_size' must lie in 1..512, not {self.round_size}"
-                )
-            if not 64 <= self.most_rows <= 20_000:
-                raise InvalidOptionsError(
-                    f"option 'most_rows' must lie in 64..20000, not {self.most_rows}"
-                )
+            check_ranges(self, round_size=(1, 512), most_rows=(64, 20_000))
 
     options: Options
     encoder: str = field(kw_only=True)

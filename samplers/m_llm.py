@@ -14,13 +14,13 @@ import numpy as np
 
 from samplers.contract import (
     FrameScorer,
-    InvalidOptionsError,
     NotedSelection,
     SamplerOptions,
     Scene,
     VideoHandle,
 )
 from samplers.model_scores import available, completed, model_choice, usable_answers
+from samplers.options import check_ranges
 from samplers.selection import finalise
 
 MOST_ASKED = 256
@@ -48,10 +48,7 @@ class MLlmSampler:
         )
 
         def __post_init__(self) -> None:
-            if not 2 <= self.num_asked <= MOST_ASKED:
-                raise InvalidOptionsError(
-                    f"option 'num_asked' must lie in 2..{MOST_ASKED}, not {self.num_asked}"
-                )
+            check_ranges(self, num_asked=(2, MOST_ASKED))
 
         @property
         def uses_scorer(self) -> bool:

@@ -16,13 +16,13 @@ from samplers.contract import (
     FloatArray,
     FrameScorer,
     IndexArray,
-    InvalidOptionsError,
     NotedSelection,
     SamplerOptions,
     Scene,
     TimeArray,
     VideoHandle,
 )
+from samplers.options import check_ranges
 from samplers.selection import finalise, finite_embeddings, num_wanted, uniform_rows
 
 DEFAULT_RANK = 64
@@ -208,12 +208,7 @@ class MaxvolSampler:
         )
 
         def __post_init__(self) -> None:
-            if not 1 <= self.rank <= 256:
-                raise InvalidOptionsError(f"option 'rank' must lie in 1..256, not {self.rank}")
-            if not 256 <= self.most_rows <= 20_000:
-                raise InvalidOptionsError(
-                    f"option 'most_rows' must lie in 256..20000, not {self.most_rows}"
-                )
+            check_ranges(self, rank=(1, 256), most_rows=(256, 20_000))
 
     options: Options
     encoder: str = field(kw_only=True)

@@ -31,6 +31,7 @@ from samplers.logdet import (
     squared_norms,
     taken_rows,
 )
+from samplers.options import check_ranges
 from samplers.segment_programme import MOST_SEGMENT_PICKS, segment_compared_rows, segmented_rows
 from samplers.selection import RealArray, finalise, num_wanted, usable_scores
 
@@ -117,11 +118,7 @@ class Mdp3Sampler:
         )
 
         def __post_init__(self) -> None:
-            if not 0.001 <= self.relevance_lambda <= 1000:
-                raise InvalidOptionsError(
-                    "option 'relevance_lambda' must lie in 0.001..1000, "
-                    f"not {self.relevance_lambda}"
-                )
+            check_ranges(self, relevance_lambda=(0.001, 1000))
             if self.segment_size != ONE_SEGMENT and not 2 <= self.segment_size <= 512:
                 raise InvalidOptionsError(
                     f"option 'segment_size' must be -1 or lie in 2..512, not {self.segment_size}"

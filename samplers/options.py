@@ -85,6 +85,17 @@ def parse_options(
         raise InvalidOptionsError(f"options {checked} are refused: {exc}") from exc
 
 
+def check_ranges(options: SamplerOptions, **ranges: tuple[float, float]) -> None:
+    """For `__post_init__`: `name=(low, high)`, both ends included.
+
+    Raises `InvalidOptionsError` naming the first option that lies outside.
+    """
+    for name, (low, high) in ranges.items():
+        value = getattr(options, name)
+        if not low <= value <= high:
+            raise InvalidOptionsError(f"option {name!r} must lie in {low:g}..{high:g}, not {value}")
+
+
 def option_from_text(options_class: type[SamplerOptions], name: str, text: str) -> object:
     """The value of one option as people write it: `0.2`, `true`, `null`, `centre`.
 

@@ -14,13 +14,13 @@ import numpy as np
 from samplers.contract import (
     FrameScorer,
     IndexArray,
-    InvalidOptionsError,
     NotedSelection,
     SamplerOptions,
     Scene,
     TimeArray,
     VideoHandle,
 )
+from samplers.options import check_ranges
 from samplers.selection import (
     RealArray,
     finalise,
@@ -78,8 +78,7 @@ class QFrameSampler:
         seed: int = field(default=0, metadata={"doc": "another seed is another draw"})
 
         def __post_init__(self) -> None:
-            if not 0.001 <= self.tau <= 1000:
-                raise InvalidOptionsError(f"option 'tau' must lie in 0.001..1000, not {self.tau}")
+            check_ranges(self, tau=(0.001, 1000))
 
     options: Options
     encoder: str = field(kw_only=True)

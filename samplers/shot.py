@@ -17,12 +17,12 @@ from samplers.contract import (
     FloatArray,
     FrameScorer,
     IndexArray,
-    InvalidOptionsError,
     SamplerOptions,
     Scene,
     TimeArray,
     VideoHandle,
 )
+from samplers.options import check_ranges
 from samplers.selection import (
     RealArray,
     apportion,
@@ -178,10 +178,7 @@ class ShotSampler:
         )
 
         def __post_init__(self) -> None:
-            if not 0 <= self.prominence <= 2:
-                raise InvalidOptionsError(
-                    f"option 'prominence' must lie in 0..2, not {self.prominence}"
-                )
+            check_ranges(self, prominence=(0, 2))
 
     options: Options
     encoder: str = field(kw_only=True)

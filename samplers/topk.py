@@ -18,6 +18,7 @@ from samplers.contract import (
     TimeArray,
     VideoHandle,
 )
+from samplers.options import check_ranges
 from samplers.selection import finalise, nms_rows, num_wanted, uniform_rows, usable_scores
 
 TIME_ROUNDING_S = 1e-9
@@ -58,10 +59,7 @@ class TopkSampler:
         )
 
         def __post_init__(self) -> None:
-            if not 0 <= self.gap_share <= 1:
-                raise InvalidOptionsError(
-                    f"option 'gap_share' must lie in 0..1, not {self.gap_share}"
-                )
+            check_ranges(self, gap_share=(0, 1))
             if not self.max_gap_s >= 0:
                 raise InvalidOptionsError(
                     f"option 'max_gap_s' must not be negative: {self.max_gap_s}"

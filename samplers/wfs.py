@@ -18,7 +18,6 @@ from samplers.contract import (
     FloatArray,
     FrameScorer,
     IndexArray,
-    InvalidOptionsError,
     NotedSelection,
     SamplerOptions,
     Scene,
@@ -27,6 +26,7 @@ from samplers.contract import (
 )
 from samplers.logdet import MOST_COMPARED_ROWS, MOST_PICKS, MOST_PRODUCTS
 from samplers.maxvol import maxvol_rows
+from samplers.options import check_ranges
 from samplers.selection import (
     RealArray,
     apportion,
@@ -228,15 +228,12 @@ class WfsSampler:
         )
 
         def __post_init__(self) -> None:
-            for name, low, high in (
-                ("mmr_lambda", 0.0, 1.0),
-                ("strictness", 0.0, 100.0),
-                ("temperature", 0.01, 100.0),
-            ):
-                if not low <= getattr(self, name) <= high:
-                    raise InvalidOptionsError(
-                        f"option {name!r} must lie in {low:g}..{high:g}, not {getattr(self, name)}"
-                    )
+            check_ranges(
+                self,
+                mmr_lambda=(0.0, 1.0),
+                strictness=(0.0, 100.0),
+                temperature=(0.01, 100.0),
+            )
 
     options: Options
     encoder: str = field(kw_only=True)
